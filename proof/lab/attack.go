@@ -14,7 +14,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/fleet"
-	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
 )
@@ -117,13 +116,13 @@ func outage(s *scene) {
 }
 
 // cookie is a token as a browser shows it.
-func (s *scene) cookie(token string) string { return court.Cookie(s.row) + "=" + token }
+func (s *scene) cookie(token string) string { return s.Cookie + "=" + token }
 
 // cached fills a shared cache, and is refused in the middle. Later clients get neither its own
 // responses, nor its refusals.
 func cached(s *scene) {
 	first, second := s.attacker(), s.honest()
-	get := func(c *court.Client, i int) fleet.Answer {
+	get := func(c *Client, i int) fleet.Answer {
 		return c.Ask(fleet.Request{To: fleet.Balancer, Method: http.MethodGet, Path: fmt.Sprintf("?page=%d", i)})
 	}
 	for i := range int(s.n()) * s.more() {
@@ -172,7 +171,7 @@ func aborted(s *scene) {
 // Attackers that work, or that use what others have worked for.
 
 // buyer returns what has an attacker buy as cheaply as can be, at its address.
-func (s *scene) buyer(a *court.Client) *players.Buyer {
+func (s *scene) buyer(a *Client) *players.Buyer {
 	return a.Buyer(int(s.route.Crowd), 0, func(int) string { return a.From[0] })
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/tallystick/tallystick/proof/fleet"
-	"github.com/tallystick/tallystick/proof/lab/court"
 )
 
 // The honest clients of every row: people and programs that do what the documentation asks of
@@ -25,7 +24,7 @@ func (s *scene) honestly() {
 func (s *scene) sells() bool { return s.route.Work > 0 && s.route.Mode != everyRequest }
 
 // buy buys a tally by the challenge of one instance at another one, or says what was broken.
-func (s *scene) buy(c *court.Client, seller, redeemer int, buyer string) (bought bool) {
+func (s *scene) buy(c *Client, seller, redeemer int, buyer string) (bought bool) {
 	s.still(func() {
 		// The instance that it is sent to may have sold more than the one that it asked: then it asks anew.
 		for tries := 0; tries < 4 && !bought; tries++ {
@@ -60,7 +59,7 @@ func (s *scene) browser() {
 }
 
 // polite returns the Go client of this repository at an address, and a function that sends its requests, one after the other.
-func (s *scene) polite(address string) (c *court.Client, post func(n int)) {
+func (s *scene) polite(address string) (c *Client, post func(n int)) {
 	c = s.honest(address)
 	polite := c.Polite()
 	return c, func(n int) {
@@ -115,7 +114,7 @@ func (s *scene) moved() {
 }
 
 // uses sends as many requests as a tally may, and shows its newest token.
-func (s *scene) uses(c *court.Client, to int) {
+func (s *scene) uses(c *Client, to int) {
 	for range s.route.Quota {
 		c.Send(to)
 	}
@@ -132,7 +131,7 @@ func (s *scene) slowPhone() {
 	proof := c.Solve(c.Challenge(fleet.Balancer, ""))
 	s.Fail(s.House.Advance(8))
 	if a := c.Ask(fleet.Request{To: fleet.Balancer, Proof: proof}); !a.Admitted() {
-		s.Unjust.Note("a slow phone's proof: %s", court.Told(a))
+		s.Unjust.Note("a slow phone's proof: %s", Told(a))
 	}
 }
 
@@ -160,6 +159,6 @@ func (s *scene) noScript() {
 	ticket := c.Ask(fleet.Request{To: fleet.Balancer, Method: http.MethodGet, Path: fleet.TicketPath}).Ticket()
 	s.wait(ticketTime)
 	if a := c.Ask(fleet.Request{To: fleet.Balancer, Cookie: ticket}); !a.Admitted() {
-		s.Unjust.Note("a person without a script is not let in with the ticket %s: %s", ticket, court.Told(a))
+		s.Unjust.Note("a person without a script is not let in with the ticket %s: %s", ticket, Told(a))
 	}
 }

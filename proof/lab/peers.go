@@ -15,6 +15,13 @@ import (
 // Instances that hear each other, while something happens to them. Their clocks stand as all do; what they tell each other goes
 // by the time of day.
 
+// A dropper is a client that drops its tokens.
+type dropper struct {
+	*Client
+	starts int64  // of instances before it came
+	begin  func() // lets it ask
+}
+
 // hears plays rounds of some trouble. A round begins when all instances hear each other. It has a dropper for each step, which asks all
 // instances at once, again and again until that step is done, and once more when all are. The round is judged by its
 // droppers. One of them has met all starts of the round.

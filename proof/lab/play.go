@@ -12,7 +12,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
 )
 
@@ -29,15 +28,15 @@ func (r *result) holds() bool { return r.admitted <= r.bound && r.unjust == 0 }
 // play plays one row, for the pass-th time.
 func play(ctx context.Context, servers *house.Cluster, sc scale, r row, number, pass int, on func() bool) (*result, error) {
 	route := r.routeOf(sc)
-	s := &scene{row: r.name, route: route, scale: sc, silent: map[string]time.Time{}, there: map[string]bool{}, on: on, Stage: &court.Stage{
-		Ctx: ctx, Net: [2]byte{127, byte(16 + number)}, Oracle: court.NewOracle(route.terms()),
-	}}
-	s.Lost = func(_ court.Who, standing int64, why error) {
-		if s.House.Away.Stood(standing) {
-			s.Fail(why)
-		}
+	s := &scene{
+		row: r.name, route: route, scale: sc, on: on, silent: map[string]time.Time{}, there: map[string]bool{},
+		Ctx: ctx, House: servers, Net: [2]byte{127, byte(16 + number)}, Oracle: NewOracle(route.terms(r.name)),
 	}
-	s.Open(servers, pass)
+	s.hosts.Store(uint32(pass) << 9) // the servers know none of the addresses
+	for _, p := range servers.Instances {
+		s.where = append(s.where, p.Where)
+	}
+	s.named = s.Dialer("127.0.0.1")
 	last, err := servers.State()
 	if err != nil {
 		return nil, err

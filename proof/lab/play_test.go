@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
 )
 
@@ -22,13 +21,13 @@ func TestLevelOf(t *testing.T) {
 		require.EqualValues(t, math.Floor(want), levelOf(2, 8, work*leastWork, 0))
 	}
 	require.EqualValues(t, 2*leak, levelOf(2, 8, 0, 3600), "what leaks in an hour")
-	s := &scene{Stage: &court.Stage{House: &house.Cluster{Instances: make([]*house.Process, 2)}}}
+	s := &scene{House: &house.Cluster{Instances: make([]*house.Process, 2)}}
 	s.House.Anew.Store(1)
 	require.EqualValues(t, math.Floor(3*8*math.Log2(1+15./8)), levelOf(s.n(), 8, 24*leastWork, 0), "one that has started sells as much")
 }
 
 func TestWorth(t *testing.T) {
-	s := &scene{route: route{Quota: 100, Instances: 10}, Stage: &court.Stage{House: &house.Cluster{Instances: make([]*house.Process, 10)}}}
+	s := &scene{route: route{Quota: 100, Instances: 10}, House: &house.Cluster{Instances: make([]*house.Process, 10)}}
 	require.EqualValues(t, 10*100, nL(s))
 	s.House.Anew.Store(2)
 	require.EqualValues(t, 12*100, nL(s), "one that has started has never met the tally")

@@ -3,25 +3,40 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/tallystick/tallystick/proof/lab/court"
+	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
 	"github.com/tallystick/tallystick/proof/truth"
 )
 
-// A scene is one row while it is played: an attacker and honest clients on one route.
+// A scene is one row while it is played: an attacker and honest clients on one route, and the networks of these.
 type scene struct {
-	*court.Stage
+	*Oracle
+	Ctx   context.Context
+	House *house.Cluster
+	Net   [2]byte // the first bytes of the addresses of clients
 	row   string
 	route route
 	scale scale
 
+	where []house.Where // in which no instance changes when it starts anew
+	hosts atomic.Uint32
+	named *http.Transport
+
 	mu        sync.Mutex
+	errs      []error
+	idle      []func() // closes connections without a request
 	attackers []*players.Attacker
 	silent    map[string]time.Time // addresses of peers, since when the lab keeps others from hearing them
 	there     map[string]bool      // addresses of peers, when the round began
@@ -37,13 +52,6 @@ type scene struct {
 	on    func() bool  // a row that goes on meanwhile does: in a soak, until all others have been played
 }
 
-// A dropper is a client that drops its tokens.
-type dropper struct {
-	*court.Client
-	starts int64  // of instances before it came
-	begin  func() // lets it ask
-}
-
 // all are the instances, those that have started since the beginning too.
 func (s *scene) all() truth.Instances {
 	return truth.Instances{N: int64(len(s.House.Instances)), C: s.House.Anew.Load() - s.anew}
@@ -52,29 +60,68 @@ func (s *scene) all() truth.Instances {
 // n is their number: N+C.
 func (s *scene) n() int64 { return s.all().Drops(1) }
 
-// client returns one that asks for some more than it may have, so that a bound that does not hold is exceeded, and not only
-// reached.
-func (s *scene) client(name string, from ...string) *court.Client {
-	c := s.Client(s.row+name, s.row, from...)
-	c.Refusals, c.Endless = 3, 4*s.route.Quota+40
-	return c
+// Host returns an address that no other call returns.
+func (s *scene) Host() string {
+	n := s.hosts.Add(1)
+	return netip.AddrFrom4([4]byte{s.Net[0], s.Net[1] + byte(n>>16), byte(n >> 8), byte(n)}).String()
 }
 
-// attacker returns one at some addresses, at a new one if there are none.
-func (s *scene) attacker(from ...string) *court.Client {
-	c := s.client(house.Attacker, from...)
-	c.Sent = &s.sent
+// Fail notes that the lab could not do what it meant to: then no verdict counts.
+func (s *scene) Fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.attackers = append(s.attackers, c.Attacker)
-	return c
+	if err != nil && len(s.errs) < 3 {
+		s.errs = append(s.errs, err)
+	}
 }
 
-// honest returns one of them.
-func (s *scene) honest(from ...string) *court.Client {
-	c := s.client("/honest", from...)
-	c.Honest = true
-	return c
+// lost notes a request without an answer, for which no instance that was away is the reason.
+func (s *scene) lost(standing int64, why error) {
+	if s.House.Away.Stood(standing) {
+		s.Fail(why)
+	}
+}
+
+// Failed is why no verdict counts.
+func (s *scene) Failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(s.errs...)
+}
+
+// Rest closes the connections without a request.
+func (s *scene) Rest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.idle {
+		f()
+	}
+}
+
+// Dialer returns a transport whose connections come from an address of this machine.
+func (s *scene) Dialer(from string) *http.Transport {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	t := &http.Transport{
+		DialContext:         d.DialContext,
+		TLSClientConfig:     &tls.Config{RootCAs: s.House.Roots, ServerName: "127.0.0.1"},
+		MaxIdleConnsPerHost: 128,
+		DisableCompression:  true,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle = append(s.idle, t.CloseIdleConnections)
+	return t
+}
+
+// Where is where an instance listens.
+func (s *scene) Where(to int) house.Where { return s.where[to%len(s.where)] }
+
+// At is the URL of an instance, or of the site as all clients see it.
+func (s *scene) At(to int) string {
+	if to == fleet.Balancer {
+		return "http://" + s.House.Proxy.Plain
+	}
+	return "http://" + s.Where(to).Front.String()
 }
 
 // gained is what all attackers have got.
@@ -149,7 +196,7 @@ var (
 const window = 3600
 
 // exactWindow is the window of the exact routes, which stays the same.
-var exactWindow = court.ExactWindow(time.Now()).String()
+var exactWindow = ExactWindow(time.Now()).String()
 
 // plenty is the quota of routes whose limit is not what is looked at.
 const plenty = 1_000_000
@@ -210,6 +257,6 @@ func (r route) policy(name string, counter string, n int) map[string]any {
 }
 
 // terms are what the oracle knows of the route.
-func (r route) terms() court.Terms {
-	return court.Terms{Quota: r.Quota, Sold: r.Mode == newcomers, Each: r.Mode == everyRequest, Hears: r.Parts > 0}
+func (r route) terms(name string) Terms {
+	return Terms{Cookie: "__Host-tallystick-" + name, Quota: r.Quota, Sold: r.Mode == newcomers, Each: r.Mode == everyRequest, Hears: r.Parts > 0}
 }

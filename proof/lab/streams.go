@@ -19,7 +19,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/fleet"
-	"github.com/tallystick/tallystick/proof/lab/court"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
 )
@@ -89,19 +88,13 @@ func clocks(s *scene) {
 	}
 }
 
-// over are clients of HTTP/2, with TLS and without, straight to an instance.
-func (s *scene) over() (all []*court.Client) {
-	for _, safe := range []bool{true, false} {
-		c, t := s.attacker(), s.Dialer("127.0.0.1")
-		c.Named, c.Base = true, t
-		t.Protocols = new(http.Protocols)
-		if t.Protocols.SetUnencryptedHTTP2(!safe); safe {
-			t.Protocols.SetHTTP2(true)
-			c.At = func(to int) string { return "https://" + s.Where(max(0, to)).Safe.String() }
-		}
-		all = append(all, c)
-	}
-	return all
+// over is a client of HTTP/2, straight to the instances.
+func (s *scene) over() *Client {
+	c, t := s.attacker(), s.Dialer("127.0.0.1")
+	t.Protocols = new(http.Protocols)
+	t.Protocols.SetUnencryptedHTTP2(true)
+	c.Named, c.Base = true, t
+	return c
 }
 
 // uploads sends files, by HTTP/1.1 and HTTP/2: whole, cut in the middle, and whole but gone before the answer.
@@ -111,10 +104,7 @@ func (s *scene) uploads() func() {
 	part, _ := m.CreateFormFile("file", "letter.txt") // a Buffer takes all
 	_, _ = part.Write(bytes.Repeat([]byte("letter\n"), 10_000))
 	_ = m.Close()
-	all := s.over()
-	balanced := s.attacker()
-	balanced.At = func(int) string { return s.At(fleet.Balancer) }
-	all = append(all, balanced)
+	all := map[int]*Client{0: s.over(), fleet.Balancer: s.attacker()}
 	return func() {
 		for to, c := range all {
 			ask := fleet.Request{To: to, From: c.From[0], Fields: []string{"Content-Type", m.FormDataContentType()}}
@@ -141,8 +131,8 @@ func (h hanging) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// early has a request tell of a 103.
-func early(ctx context.Context, tell func()) context.Context {
+// hinted has a request tell of a 103.
+func hinted(ctx context.Context, tell func()) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
 		tell()
 		return nil
@@ -151,15 +141,15 @@ func early(ctx context.Context, tell func()) context.Context {
 
 // calls wants each answer whole, after a 103.
 func (s *scene) calls() func() {
-	all := s.over()
+	c := s.over()
 	return func() {
-		for i, c := range all {
+		for i := range s.House.Instances {
 			var first atomic.Int64
 			there := s.House.Away.Now()
-			a, err := c.Try(early(s.Ctx, func() { first.Add(1) }), fleet.Request{To: i, From: c.From[0]}, strings.NewReader("x"))
+			a, err := c.Try(hinted(s.Ctx, func() { first.Add(1) }), fleet.Request{To: i, From: c.From[0]}, strings.NewReader("x"))
 			switch {
 			case err != nil || a.Status != http.StatusOK:
-				s.Lost(c.Who, there, fmt.Errorf("%s: %d %w", c.Name, a.Status, err))
+				s.lost(there, fmt.Errorf("%s: %d %w", c.Name, a.Status, err))
 			case first.Load() == 0 || len(a.Body) != house.Size || a.Token() == "":
 				s.Unjust.Note("%s: %d times a 103; of %d bytes %d came; token %q", c.Name, first.Load(), house.Size, len(a.Body), a.Token())
 			}
@@ -169,19 +159,17 @@ func (s *scene) calls() func() {
 
 // resets opens streams by the handful, and resets them: at once, at a 103, or while the answer comes.
 func (s *scene) resets() func() {
-	all := s.over()
+	c := s.over()
 	return func() {
-		for to, c := range all {
-			c.Together(8, func(n int) {
-				hasty, stop := context.WithCancel(s.Ctx)
-				defer stop()
-				if n%4 == 0 {
-					hasty = early(hasty, stop)
-				} else {
-					time.AfterFunc(rand.N(6*time.Millisecond), stop)
-				}
-				_, _ = c.Try(hasty, fleet.Request{To: to, From: c.From[0]}, strings.NewReader("x"))
-			})
-		}
+		c.Together(16, func(n int) {
+			hasty, stop := context.WithCancel(s.Ctx)
+			defer stop()
+			if n%4 == 0 {
+				hasty = hinted(hasty, stop)
+			} else {
+				time.AfterFunc(rand.N(6*time.Millisecond), stop)
+			}
+			_, _ = c.Try(hasty, fleet.Request{To: n, From: c.From[0]}, strings.NewReader("x"))
+		})
 	}
 }

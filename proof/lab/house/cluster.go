@@ -43,7 +43,7 @@ type Cluster struct {
 	Still     sync.RWMutex // the clocks stand for those that read-lock it
 	Anew      atomic.Int64 // how often an instance has begun anew: by a start, or by a clock that was wrong
 	Away      Outage       // of an instance
-	Names     *Names       // of peers; nil: there are none
+	Names     *Names       // of peers
 
 	ctx       context.Context
 	started   int64
@@ -76,7 +76,7 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 			err = errors.Join(err, c.Stop())
 		}
 	}()
-	if c.Roots, err = certify(plan.Dir); err == nil && plan.Site.Secret != nil {
+	if c.Roots, err = certify(plan.Dir); err == nil {
 		c.Names, err = serveNames()
 	}
 	if err == nil {
@@ -89,7 +89,7 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 	var fronts []netip.AddrPort
 	for i := range plan.Size {
 		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(10 + i)}), 0)
-		p, err := c.start(i, Where{Front: at, Safe: at})
+		p, err := c.start(i, Where{Front: at})
 		if err != nil {
 			return nil, err
 		}
@@ -106,10 +106,7 @@ func (c *Cluster) start(place int, where Where) (p *Process, err error) {
 	c.started++
 	c.Anew.Add(1)
 	cfg := c.Site
-	cfg.Process, cfg.Place, cfg.Now, cfg.Listen, cfg.Safe, cfg.Dir = c.started, place, c.Clock.Load(), where.Front, where.Safe, c.Dir
-	if c.Names == nil {
-		return launch(c.ctx, c.Dir, c.Program, cfg)
-	}
+	cfg.Process, cfg.Place, cfg.Now, cfg.Listen, cfg.Dir = c.started, place, c.Clock.Load(), where.Front, c.Dir
 	pod := netip.AddrFrom4([4]byte{127, 9, byte(c.started >> 8), byte(c.started)})
 	cfg.Pod, cfg.Resolver = netip.AddrPortFrom(pod, c.port), c.Names.node(place)
 	c.Names.set(pod, false)
@@ -148,10 +145,8 @@ func (c *Cluster) end(p *Process, end func(*Process) error) error {
 		return err
 	}
 	c.before.add(last)
-	if c.Names != nil {
-		c.Names.set(p.Where.Peers.Addr(), false)
-		defer c.Names.gone(p.Where.Peers.Addr())
-	}
+	c.Names.set(p.Where.Peers.Addr(), false)
+	defer c.Names.gone(p.Where.Peers.Addr())
 	c.ends(p, end)
 	return nil
 }

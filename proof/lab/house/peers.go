@@ -162,12 +162,7 @@ func (w *wire) refuse(addresses []string) {
 
 const peersLog = ".peers"
 
-func addrOf(l net.Listener) (at netip.AddrPort) {
-	if l != nil {
-		at = netip.MustParseAddrPort(l.Addr().String())
-	}
-	return at
-}
+func addrOf(l net.Listener) netip.AddrPort { return netip.MustParseAddrPort(l.Addr().String()) }
 
 // sharing has an instance listen where the one listens that it replaces. 15 is SO_REUSEPORT on Linux.
 func sharing(_, _ string, c syscall.RawConn) (err error) {

@@ -32,19 +32,18 @@ const (
 type Config struct {
 	Process  int64             // its number, which none has had before it
 	Listen   netip.AddrPort    // also for HTTP/2
-	Safe     netip.AddrPort    // with TLS
-	Dir      string            // with what to serve, certificate.pem and key.pem
+	Dir      string            // with what to serve
 	Now      int64             // Unix seconds, where the clock stands
 	Counters map[string]string // by URLs of a Redis
 	Place    int               // of this one among them
-	Secret   []byte            // of peers; nil: there are none
+	Secret   []byte            // of peers
 	Pod      netip.AddrPort    // where peers hear it
 	Resolver string            // the DNS that knows them
 	Began    time.Time         // since when their clocks go on
 }
 
 // Where is where an instance listens, for clients, for the lab and for its peers.
-type Where struct{ Front, Back, Safe, Peers netip.AddrPort }
+type Where struct{ Front, Back, Peers netip.AddrPort }
 
 // A State counts what an instance has seen and used.
 type State struct {

@@ -44,11 +44,8 @@ func newSite(cfg Config) (*Site, Where, error) {
 }
 
 func (s *Site) start(cfg Config) (where Where, err error) {
-	if cfg.Secret != nil { // first: it sets the resolver of the process
-		heard, err := s.join()
-		if where.Peers = addrOf(heard); err != nil {
-			return where, err
-		}
+	if where.Peers, err = s.join(); err != nil { // first: it sets the resolver of the process
+		return where, err
 	}
 	for name, at := range cfg.Counters {
 		if s.counters[name], err = redis.Open(at, redis.Config{}); err != nil {
@@ -58,48 +55,38 @@ func (s *Site) start(cfg Config) (where Where, err error) {
 	if err := s.mount(filepath.Join(cfg.Dir, Policies)); err != nil {
 		return where, err
 	}
-	var listeners [3]net.Listener
-	for i, at := range []netip.AddrPort{cfg.Listen, netip.MustParseAddrPort("127.0.0.1:0"), cfg.Safe} {
-		var c net.ListenConfig
-		if cfg.Secret != nil {
-			c.Control = sharing
-		}
-		if listeners[i], err = c.Listen(context.Background(), "tcp4", at.String()); err != nil {
-			return where, err
-		}
-	}
-	front, back, safe := listeners[0], listeners[1], listeners[2]
-	where.Front, where.Back, where.Safe = addrOf(front), addrOf(back), addrOf(safe)
 	server := &http.Server{Handler: s.mux, Protocols: new(http.Protocols), ErrorLog: log.New(s, "", 0)}
 	server.Protocols.SetHTTP1(true)
-	server.Protocols.SetHTTP2(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
 	s.servers = []*http.Server{server, {Handler: s.back()}}
-	serve := func(serve func() error) {
+	where.Front, where.Back = cfg.Listen, netip.MustParseAddrPort("127.0.0.1:0")
+	listens := net.ListenConfig{Control: sharing}
+	for i, at := range []*netip.AddrPort{&where.Front, &where.Back} {
+		l, err := listens.Listen(context.Background(), "tcp4", at.String())
+		if err != nil {
+			return where, err
+		}
+		*at = addrOf(l)
 		go func() {
-			if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.servers[i].Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				s.failed <- err
 			}
 		}()
 	}
-	serve(func() error { return server.Serve(front) })
-	serve(func() error { return s.servers[1].Serve(back) })
-	serve(func() error {
-		return server.ServeTLS(safe, filepath.Join(cfg.Dir, "certificate.pem"), filepath.Join(cfg.Dir, "key.pem"))
-	})
 	return where, nil
 }
 
 // join has an instance hear its peers. It has another address each time that it starts, as in a cluster, and asks DNS for the others.
-func (s *Site) join() (listener net.Listener, err error) {
-	if listener, err = net.Listen("tcp4", s.cfg.Pod.String()); err != nil {
-		return nil, err
+func (s *Site) join() (at netip.AddrPort, err error) {
+	listener, err := net.Listen("tcp4", s.cfg.Pod.String())
+	if err != nil {
+		return at, err
 	}
-	at := addrOf(listener)
+	at = addrOf(listener)
 	s.wire.open = map[string][]net.Conn{}
 	said, err := os.OpenFile(filepath.Join(s.cfg.Dir, at.String()+peersLog), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return listener, err
+		return at, err
 	}
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp4", s.cfg.Resolver)
@@ -108,7 +95,7 @@ func (s *Site) join() (listener net.Listener, err error) {
 		DNS: fmt.Sprintf("peers.lab.:%d", at.Port()), Listener: listener, Self: at.String(), Secrets: [][]byte{s.cfg.Secret},
 		Dial: s.wire.dial, Now: s.pace, Logger: slog.New(slog.NewJSONHandler(said, nil)),
 	})
-	return listener, err
+	return at, err
 }
 
 // Stop ends it: requests under way have until ctx is done.

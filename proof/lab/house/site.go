@@ -26,7 +26,7 @@ type Site struct {
 	mux      *http.ServeMux
 	set      *policyfile.Set
 	counters map[string]exact.Counter
-	group    *peers.Group // nil: no policy hears peers
+	group    *peers.Group
 	wire     wire
 	servers  []*http.Server
 	failed   chan error

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package court
+package main
 
 import (
 	"encoding/base64"
@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -58,7 +59,7 @@ func asks(o *Oracle, l *Who, steps ...step) {
 }
 
 // judges returns the oracle of a policy, and a client of it.
-func judges(t Terms) (*Oracle, *Who) { return NewOracle(t), &Who{Name: "drops", Policy: "p"} }
+func judges(t Terms) (*Oracle, *Who) { return NewOracle(t), &Who{Name: "drops"} }
 
 func TestOracle(t *testing.T) {
 	in, over, own := house.Decision{Reason: "within-limits"}, house.Decision{Reason: "over-limit"}, house.Decision{Reason: "within-limits", Own: true}
@@ -136,4 +137,17 @@ func TestLoadIsNoFault(t *testing.T) {
 	require.EqualValues(t, 1, o.Busy.Load())
 	asks(o, l, step{"", no, house.Decision{Reason: string(middleware.OverLimit)}, ""})
 	require.Len(t, o.early, 1, "refused with room")
+}
+
+// On whichever day a run begins, Redis' own clock does not come near the end of a window of the exact routes.
+func TestExactWindowsDoNotEnd(t *testing.T) {
+	const day = 24 * 60 * 60
+	year := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	for now := year; now.Year() < 2060; now = now.Add(day * time.Second) {
+		seconds := int64(ExactWindow(now) / time.Second)
+		require.LessOrEqual(t, seconds, int64(365*day), now)
+		require.Zero(t, seconds%60, now)
+		gone := now.Unix() % seconds
+		require.Greater(t, min(gone, seconds-gone), int64(170*day), now)
+	}
 }

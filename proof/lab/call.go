@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package court
+package main
 
 import (
 	"fmt"
@@ -15,7 +15,6 @@ import (
 // Who is a client, as the oracle knows it.
 type Who struct {
 	Name   string // by which the instances count it
-	Policy string // whose route it is on
 	Honest bool   // its refusals are judged
 	Strict bool   // and so is a token that is not accepted
 }
@@ -47,7 +46,7 @@ func (o *Oracle) begin(l *Who, from string, r *http.Request) *call {
 func (c *call) bought(h http.Header, cookies []*http.Cookie) (all []*used) {
 	tokens := h.Values(middleware.TokenHeader)
 	for _, cookie := range cookies {
-		if cookie.Name == Cookie(c.l.Policy) {
+		if cookie.Name == c.Cookie {
 			tokens = append(tokens, cookie.Value)
 		}
 	}
@@ -58,9 +57,6 @@ func (c *call) bought(h http.Header, cookies []*http.Cookie) (all []*used) {
 	}
 	return all
 }
-
-// Cookie is the name of the cookie of a policy.
-func Cookie(policy string) string { return "__Host-tallystick-" + policy }
 
 // usable are what may have room for a request.
 func (c *call) usable() []*used {
@@ -96,7 +92,7 @@ func (c *call) end(resp *http.Response) {
 		c.refused(d)
 	}
 	if c.l.Strict && d.TokenErr != "" {
-		c.Unjust.Note("%s on /%s: a token is not accepted: %s", c.l.Name, c.l.Policy, d.TokenErr)
+		c.Unjust.Note("%s: a token is not accepted: %s", c.l.Name, d.TokenErr)
 	}
 }
 
@@ -140,6 +136,6 @@ func (c *call) refused(d house.Decision) {
 // note notes a refusal of a client although some of its tallies had room.
 func (c *call) note(d house.Decision, roomy ...*used) {
 	if len(roomy) > 0 {
-		c.early = append(c.early, early{roomy, fmt.Sprintf("%s on /%s: %s", c.l.Name, c.l.Policy, d)})
+		c.early = append(c.early, early{roomy, fmt.Sprintf("%s: %s", c.l.Name, d)})
 	}
 }

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package court judges what real servers answer to the clients of one route. A Stage is the servers, a Client comes to
-// the route, and the Oracle sees every answer of every client: so it knows what each tally has used, and whether a
-// refusal was just.
-package court
+package main
 
 import (
 	"fmt"
@@ -43,10 +40,11 @@ func (c *Count) Read() (n int64, first string) {
 
 // Terms are what a policy promises, as far as a verdict asks.
 type Terms struct {
-	Quota int64
-	Sold  bool // an address has no tally for nothing: it has what it buys
-	Each  bool // each request needs a proof, and is refused without one whatever has room
-	Hears bool // a request may wait in vain for peers
+	Cookie string // its name
+	Quota  int64
+	Sold   bool // an address has no tally for nothing: it has what it buys
+	Each   bool // each request needs a proof, and is refused without one whatever has room
+	Hears  bool // a request may wait in vain for peers
 }
 
 // An Oracle knows what every tally of a policy has used in the window of a row, because it sees every answer that any

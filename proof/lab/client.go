@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package court
+package main
 
 import (
 	"cmp"
@@ -19,14 +19,14 @@ import (
 	"github.com/tallystick/tallystick/proof/players"
 )
 
-// A Client is a client of one policy of a stage, and what it knows. Package players plays it, and sees the stage as a fleet.
+// A Client is a client of a row, and what it knows. Package players plays it, and sees the servers as a fleet.
 type Client struct {
 	*players.Attacker
-	*Stage
+	*scene
 	Who
 	Token string              // the newest, or its own tally's
 	Named bool                // a proxy in front of the site names its address, which may be any
-	At    func(to int) string // where it sends; nil: as its stage says
+	At    func(to int) string // where it sends; nil: as all do
 	Base  http.RoundTripper   // its connections; nil: of its address
 	Jar   http.CookieJar      // may be nil
 	Sent  *atomic.Int64       // counts requests; may be nil
@@ -35,13 +35,31 @@ type Client struct {
 	conns map[string]*http.Transport // by the address
 }
 
-// Client returns a client of a policy at some addresses, at a new one if there are none.
-func (s *Stage) Client(name, policy string, from ...string) *Client {
+// client returns one at some addresses, at a new one if there are none. It asks for some more than it may have, so that a
+// bound that does not hold is exceeded, and not only reached.
+func (s *scene) client(name string, from ...string) *Client {
 	if from == nil {
 		from = []string{s.Host()}
 	}
-	c := &Client{Stage: s, Who: Who{Name: name, Policy: policy}, conns: map[string]*http.Transport{}}
-	c.Attacker = &players.Attacker{Fleet: (*seat)(c), From: from}
+	c := &Client{scene: s, Who: Who{Name: s.row + name}, conns: map[string]*http.Transport{}}
+	c.Attacker = &players.Attacker{Fleet: (*seat)(c), From: from, Refusals: 3, Endless: 4*s.route.Quota + 40}
+	return c
+}
+
+// attacker returns one at some addresses, at a new one if there are none.
+func (s *scene) attacker(from ...string) *Client {
+	c := s.client(house.Attacker, from...)
+	c.Sent = &s.sent
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.attackers = append(s.attackers, c.Attacker)
+	return c
+}
+
+// honest returns one of them.
+func (s *scene) honest(from ...string) *Client {
+	c := s.client("/honest", from...)
+	c.Honest = true
 	return c
 }
 
@@ -56,11 +74,11 @@ func Told(a fleet.Answer) string {
 	return fmt.Sprintf("%d %s", a.Status, a.Header.Get(house.DecisionHeader))
 }
 
-// A seat is a client's view of the stage as a fleet.
+// A seat is a client's view of the servers as a fleet.
 type seat Client
 
 func (s *seat) Instances() int { return len(s.where) }
-func (s *seat) Fail(err error) { s.Stage.Fail(err) }
+func (s *seat) Fail(err error) { s.scene.Fail(err) }
 
 func (s *seat) Ask(r fleet.Request) fleet.Answer { return (*Client)(s).Say(r, "").Answer }
 
@@ -71,10 +89,10 @@ func (c *Client) Say(r fleet.Request, body string) Answer {
 	standing := c.House.Away.Now()
 	a, err := c.Try(c.Ctx, r, strings.NewReader(body))
 	if _, decided := house.Parse(a.Header); err == nil && a.Status >= http.StatusInternalServerError && !decided {
-		err = fmt.Errorf("%s on /%s: %d", c.Name, c.Policy, a.Status)
+		err = fmt.Errorf("%s on /%s: %d", c.Name, c.row, a.Status)
 	}
 	if err != nil {
-		c.Lost(c.Who, standing, err)
+		c.lost(standing, err)
 		return Answer{}
 	}
 	return a
@@ -82,11 +100,11 @@ func (c *Client) Say(r fleet.Request, body string) Answer {
 
 // Try is Say for a request that may fail.
 func (c *Client) Try(ctx context.Context, r fleet.Request, body io.Reader) (Answer, error) {
-	at := c.Stage.At
+	at := c.scene.At
 	if c.At != nil {
 		at = c.At
 	}
-	return c.Do(ctx, r, at(r.To)+"/"+c.Policy+r.Path, body)
+	return c.Do(ctx, r, at(r.To)+"/"+c.row+r.Path, body)
 }
 
 // Do is Try with any URL.
@@ -123,14 +141,14 @@ func (c *Client) Polite() *http.Client {
 // Post sends one request of a polite client to the balancer, and returns the status of the answer; 0 if there is none.
 func (c *Client) Post(polite *http.Client) (status int) {
 	standing := c.House.Away.Now()
-	resp, err := polite.Post(c.Stage.At(fleet.Balancer)+"/"+c.Policy, "", nil)
+	resp, err := polite.Post(c.scene.At(fleet.Balancer)+"/"+c.row, "", nil)
 	if err == nil {
 		status = resp.StatusCode
 		_, err = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
 	}
 	if err != nil {
-		c.Lost(c.Who, standing, err)
+		c.lost(standing, err)
 	}
 	return status
 }
