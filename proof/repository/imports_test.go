@@ -73,8 +73,8 @@ var arrows = map[string][]string{
 	"proof/model":          {module + "/storeless", module + "/internal/gossip", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/proof/truth"},
 	"internal/limiter":     {module + "/internal/calendar", module + "/internal/cells", module + "/internal/gossip", module + "/internal/span"}, // the engine knows none of its doors
 	"proof/mutants":        {kitPackage},
-	"proof/exactkit":       {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", module + "/middleware/exact/pace", kitPackage, module + "/proof/program", testify, counters + "engine"},
-	"proof/exactkit/front": {exactkit, module + "/middleware", module + "/middleware/exact", testify},
+	"proof/exactkit":       {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kitPackage, module + "/proof/program", testify, counters + "engine"},
+	"proof/exactkit/front": {exactkit, kitPackage, module + "/middleware", module + "/middleware/exact", testify},
 	"proof/program":        {},
 	"proof/handlers": { // what tests send requests to
 		module + "/pow", module + "/token", module + "/middleware", module + "/middleware/client", module + "/middleware/exact",
@@ -150,9 +150,8 @@ var inTests = map[string][]string{
 	"middleware/exact/lease":  {counters + "exacttest", exactkit, counters + "memory"},
 	"middleware/exact/remote": {
 		module + "/middleware/exact/exacttest", counters + "memory", exactkit, module + "/proof/pages",
-		module + "/middleware", module + "/proof/exactkit/front", // in front of it
 	},
-	"middleware/exact/pace": {exactkit, module + "/middleware/exact/remote", counters + "memory"}, // what real processes show
+	"middleware/exact/pace": {exactkit, counters + "memory"}, // what it shares
 	"middleware/exact/cas": {
 		module + "/middleware/exact/exacttest", exactkit,
 		counters + "lease",                       // in front
