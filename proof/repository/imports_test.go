@@ -151,7 +151,7 @@ var inTests = map[string][]string{
 	"middleware/exact/remote": {
 		module + "/middleware/exact/exacttest", counters + "memory", exactkit, module + "/proof/pages",
 	},
-	"middleware/exact/pace": {exactkit, counters + "memory"}, // what it shares
+	"middleware/exact/pace": {exactkit, module + "/middleware/exact/remote", counters + "memory"}, // what its processes share
 	"middleware/exact/cas": {
 		module + "/middleware/exact/exacttest", exactkit,
 		counters + "lease",                       // in front
