@@ -104,20 +104,6 @@ func everyChange(t *testing.T, h *Holder, good string) {
 	})
 }
 
-// TestJoined: tokens joined by a comma, as intermediaries join header lines, are
-// no token; taking them apart is for the carrier.
-func TestJoined(t *testing.T) {
-	c := newCodec(t, compile(t, "p", contactLimits[0]), secret("a"))
-	h := c.Holder(alice)
-	tally := used(t, c.format.policy, 3)
-	good := string(h.Append(nil, &tally))
-	for _, joined := range []string{good + "," + good, good + ", " + good, "," + good, good + ",", ", " + good} {
-		refused(t, &h, joined)
-	}
-	require.LessOrEqual(t, len(good+", "+good), MaxLen, "refused for its form, not its length")
-	require.Equal(t, ErrMalformed, refused(t, &h, strings.Repeat(good+",", 3)))
-}
-
 // TestOrder: a token with several faults is refused for the one that is
 // cheapest to find, so that a stranger cannot order the dearer checks.
 func TestOrder(t *testing.T) {

@@ -4,7 +4,13 @@ package bounds_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +19,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/handlers"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/players"
 	"github.com/tallystick/tallystick/proof/truth"
 	"github.com/tallystick/tallystick/storeless"
@@ -194,6 +201,80 @@ func TestFixedWindowOfTwoClocks(t *testing.T) {
 	for n := 2; n <= 3; n++ {
 		require.Equal(t, 2*n*L-1, play(t, middleware.FixedWindow, n), "%d instances", n)
 		require.Equal(t, n*L+(n-1)*4, play(t, storeless.SlidingWindow, n), "what weighs no more: L·D/W, less one, where the clock is ahead")
+	}
+}
+
+// What a client shows takes as much memory and no more, however large it is.
+func TestAskOfMegabytes(t *testing.T) {
+	if kit.Race {
+		fmt.Fprintln(os.Stderr, "SKIPPED TestAskOfMegabytes: the race detector allocates on its own; go test counts them")
+		t.Skip("the race detector allocates on its own")
+	}
+	m := handlers.NewLimiter(t, handlers.Challenging(new(handlers.Clock), middleware.WhenExhausted))
+	token := handlers.Check(t, m, handlers.Visitor, 1).Token()
+	for name, ask := range map[string]func(n int) middleware.Ask{
+		"one line":         func(n int) middleware.Ask { return middleware.Ask{Tokens: []string{strings.Repeat("e", n)}} },
+		"a line of commas": func(n int) middleware.Ask { return middleware.Ask{Tokens: []string{strings.Repeat(",", n)}} },
+		"many lines":       func(n int) middleware.Ask { return middleware.Ask{Tokens: slices.Repeat([]string{"e.e.e"}, n/10)} },
+		"many tokens":      func(n int) middleware.Ask { return middleware.Ask{Tokens: slices.Repeat([]string{token}, n/100)} },
+		"a proof":          func(n int) middleware.Ask { return middleware.Ask{Proof: strings.Repeat("e", n)} },
+		"proofs":           func(n int) middleware.Ask { return middleware.Ask{Proof: strings.Repeat("e~0,", n/4)} },
+		"a blank proof":    func(n int) middleware.Ask { return middleware.Ask{Proof: strings.Repeat(" ", n)} },
+	} {
+		allocs := func(n int) float64 {
+			shown := ask(n)
+			shown.Identity = handlers.Visitor
+			return testing.AllocsPerRun(5, func() { _, _ = m.Decide(t.Context(), shown) })
+		}
+		require.LessOrEqual(t, allocs(10<<20), allocs(4<<10)+50, name) // a collection empties pools
+	}
+}
+
+// An Answer may be asked and told anything from any goroutine, while the configuration
+// changes; in the end what was said last holds, once.
+func TestAnswerIsToldAnythingByAnybody(t *testing.T) {
+	for seed := range uint64(20) {
+		now := new(handlers.Clock)
+		m := handlers.NewLimiter(t, handlers.Login(now))
+		a := handlers.Check(t, m, handlers.Visitor, 2)
+		var all sync.WaitGroup
+		var settled atomic.Int64
+		for i := range 8 {
+			rnd := rand.New(rand.NewPCG(seed, uint64(i)))
+			all.Go(func() {
+				for range 20 {
+					switch rnd.IntN(6) {
+					case 0:
+						a.Charge(true)
+					case 1:
+						a.Charge(false)
+					case 2:
+						require.NotEmpty(t, a.Token())
+					case 3:
+						for range a.Fields() {
+						}
+					case 4:
+						if a.Settle(3) == nil {
+							settled.Add(1)
+						}
+					default:
+						_ = m.Reconfigure(handlers.Login(now))
+					}
+				}
+			})
+		}
+		all.Wait()
+		if a.Settle(3) == nil {
+			settled.Add(1)
+		}
+		require.EqualValues(t, 1, settled.Load())
+		a.Charge(true)
+		now.Advance(11 * time.Second)
+		limits := handlers.Peeked(t, m, handlers.Visitor).Limits()
+		require.EqualValues(t, 10_000-3, limits[0].Remaining)
+		require.EqualValues(t, 5-3, limits[1].Remaining)
+		a.Charge(false)
+		require.EqualValues(t, 5, handlers.Peeked(t, m, handlers.Visitor).Limits()[1].Remaining)
 	}
 }
 
