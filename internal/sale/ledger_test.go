@@ -65,9 +65,6 @@ func TestShuttingAnAddressOutCostsWork(t *testing.T) {
 	}
 }
 
-// lateSlack is how much older than the last sale a request may be.
-const lateSlack = 5 * time.Second
-
 // Once a clock that was far ahead is right again, what was sold under it counts, and no
 // stranger takes its cell for one that will never be looked at again.
 func TestSaleWhenTheClockWasFarAhead(t *testing.T) {

@@ -303,9 +303,8 @@ func (c *toll) firstPassed(cure time.Duration) time.Duration {
 type queue struct {
 	service, stale time.Duration // stale: of a call that is too late; 0: as any other
 
-	mu    sync.Mutex
-	free  time.Time // when all that is in the queue is done
-	calls int
+	mu   sync.Mutex
+	free time.Time // when all that is in the queue is done
 }
 
 // slows changes what a call takes.
@@ -326,7 +325,6 @@ func (q *queue) stall(lasts time.Duration) {
 func (q *queue) arrive(deadline time.Time) (done time.Time, late bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.calls++
 	if now := time.Now(); q.free.Before(now) {
 		q.free = now
 	}
@@ -490,13 +488,6 @@ func (s *scene) told(what string) (at []time.Time) {
 	return at
 }
 
-// calls returns how many calls the server has had.
-func (s *scene) calls() int {
-	s.server.mu.Lock()
-	defer s.server.mu.Unlock()
-	return s.server.calls
-}
-
 func (s *scene) toll() *toll { return &toll{began: time.Now()} }
 
 // A toll counts what became of requests.
@@ -505,7 +496,6 @@ type toll struct {
 
 	mu                        sync.Mutex
 	passed, fallback, refused int
-	down                      int // of those that were refused: because the counter does not answer
 	longest                   time.Duration
 	lastRefused               time.Duration // since it began
 	asks                      []ask
@@ -534,9 +524,6 @@ func (c *toll) ask(h http.Handler, n int, set func(int, *http.Request)) (passed 
 	case w.Code != http.StatusOK:
 		c.refused++
 		c.lastRefused = time.Since(c.began)
-		if degraded {
-			c.down++
-		}
 	case degraded:
 		c.fallback++
 		a.fallback = true
