@@ -486,38 +486,6 @@ func TestRetryAfterIsTrue(t *testing.T) {
 	}
 }
 
-func TestFieldsAreApart(t *testing.T) {
-	s := &spy{Serve: func(w http.ResponseWriter, _ *http.Request) {
-		for name := range w.Header() {
-			w.Header().Add(name, "added")
-		}
-	}}
-	h := newLimiter(t, contact(new(clock))).Handler(s)
-	resp := send(h, method(http.MethodPost))
-	require.Equal(t, []string{`"contact";q=5;w=60`, "added"}, resp.Header.Values("RateLimit-Policy"))
-	require.Equal(t, []string{`"contact";r=4;t=60`, "added"}, resp.Header.Values("RateLimit"))
-	require.Equal(t, []string{"no-store", "added"}, resp.Header.Values("Cache-Control"))
-	require.Len(t, tokenIn(resp), len(cookieIn(resp).Value))
-}
-
-// A handler that edits the values it finds must not change a later response.
-func TestFieldsAreNotShared(t *testing.T) {
-	for _, m := range []string{http.MethodGet, http.MethodPost} {
-		s := &spy{Serve: func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusOK)
-			for name := range w.Header() {
-				w.Header()[name][0] = "edited"
-			}
-		}}
-		h := newLimiter(t, contact(new(clock))).Handler(s)
-		for i := range 3 {
-			resp := send(h, method(m))
-			require.Equal(t, `"contact";q=5;w=60`, resp.Header.Get("RateLimit-Policy"))
-			require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"), i)
-		}
-	}
-}
-
 // A gateway is Go's own reverse proxy behind a limiter, on a real server.
 func gateway(t *testing.T, limiter *middleware.Middleware, upstream string, h2 bool) *httptest.Server {
 	server := httptest.NewUnstartedServer(limiter.Handler(proxyTo(t, upstream)))
@@ -590,6 +558,31 @@ func TestProxiedResponsesAreWhole(t *testing.T) {
 					requireWhole(t, resp)
 				})
 			}
+		}
+	}
+}
+
+// A handler that adds to what it finds, or edits it, changes no other field and no later response.
+func TestFieldsAreNotShared(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		h := newLimiter(t, contact(new(clock))).Handler(&spy{Serve: func(w http.ResponseWriter, _ *http.Request) {
+			if m == http.MethodPost { // they are there ahead
+				for name := range w.Header() {
+					w.Header().Add(name, "added")
+				}
+			}
+			w.WriteHeader(http.StatusOK)
+			for name := range w.Header() {
+				w.Header()[name][0] = "edited"
+			}
+		}})
+		for i := range 3 {
+			resp := send(h, method(m))
+			for name, want := range map[string]string{"RateLimit-Policy": `"contact";q=5;w=60`, "RateLimit": fmt.Sprintf(`"contact";r=%d;t=60`, 4-i), "Cache-Control": "no-store"} {
+				lines := []string{want, "added"}[:1+boolToInt(m == http.MethodPost)]
+				require.Equal(t, lines, resp.Header.Values(name), "%s, request %d", m, i)
+			}
+			require.Len(t, tokenIn(resp), len(cookieIn(resp).Value))
 		}
 	}
 }

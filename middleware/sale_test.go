@@ -18,22 +18,6 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
-// A buyer stays in mind for as long as the proof, not as the tally: else days of honest newcomers,
-// or one patient network, would leave no room for others.
-func TestSalesMakeRoomForTheNext(t *testing.T) {
-	now := new(clock)
-	cfg := challenging(now, middleware.Newcomers)
-	cfg.Limits = []middleware.Limit{{Quota: 5, Window: 24 * time.Hour}}
-	cfg.MaxClients = 256
-	h := newSite(t, cfg)
-	for i := range 512 {
-		addr := from(fmt.Sprintf("10.0.%d.%d", i/256, i%256))
-		require.Equal(t, http.StatusOK, redeemed(h, solved(t, fetched(h, addr)), addr).StatusCode, i)
-		now.Advance(4 * time.Minute)
-	}
-	require.Zero(t, h.M.Stats().Saturations)
-}
-
 // An honest client behind a shared address: it asks, solves what it is offered, and asks again.
 type honest struct {
 	token  string
