@@ -100,10 +100,12 @@ func (r answers) append(b []byte, latest int64, serial uint64) []byte {
 // UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It keeps nothing of b. It recognizes the
 // bytes of an account by their form alone; the engine must know whether they have changed since.
 func (a *Account) UnmarshalBinary(b []byte) error {
-	if len(b) == 0 || b[0] < version {
+	switch {
+	case len(b) == 0 || b[0] == 0:
 		return errAccount
-	}
-	if b[0] > version {
+	case b[0] < version:
+		return fmt.Errorf("exact: an account in format %d, of an earlier version, which is not read any more; this one knows %d", b[0], version)
+	case b[0] > version:
 		return fmt.Errorf("exact: an account in format %d, of a later version; this one knows %d", b[0], version)
 	}
 	d := decoder{rest: b[1:]}
