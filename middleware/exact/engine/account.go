@@ -273,11 +273,11 @@ func (a *Account) openLines(s *view) {
 	s.lines = make([]timeline, len(s.policy.Limits))
 	for i := range s.policy.Limits {
 		e, mark := a.entry(s.policy.IDs[i]), &s.tally[i].At
-		if e == nil || s.policy.Interval[i] == 0 {
+		if s.policy.Interval[i] == 0 {
 			continue
 		}
 		l := &s.lines[i]
-		if e.line != nil {
+		if e != nil && e.line != nil {
 			*l = timeline{e.line.base, slices.Clone(e.line.holes)}
 		} else { // of a limit that is new
 			l.base = max(*mark, s.moment)

@@ -4,6 +4,7 @@ package engine_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -52,14 +53,16 @@ func (d *dates) windows(now time.Time) (windows []string) {
 	return windows
 }
 
-func (d *dates) charge(windows []string, cost int64) {
-	for i, w := range windows {
-		d.used[i][w] += cost
+// costsOf returns what a call, or a receipt, is about on each limit.
+func costsOf(cost int64, costs [storeless.MaxLimits]int64) [storeless.MaxLimits]int64 {
+	if costs == ([storeless.MaxLimits]int64{}) {
+		costs = [storeless.MaxLimits]int64{cost, cost, cost}
 	}
+	return costs
 }
 
-// An account and the dates of its charges agree: what is admitted, what remains, what comes back. A million steps in
-// all, in zones where midnight is missing, comes twice, or a day is left out; by a clock that steps back too.
+// An account and the dates of its charges agree: what is admitted, with a cost on each limit, what remains, what comes back. A
+// million steps in all, in zones where midnight is missing, comes twice, or a day is left out; by a clock that steps back too.
 func TestAccountsAreTheDates(t *testing.T) {
 	zones := []struct {
 		name string
@@ -105,11 +108,16 @@ func TestAccountsAreTheDates(t *testing.T) {
 			if rng.IntN(6) == 0 && len(charges) > 0 {
 				i := len(charges) - 1 - rng.IntN(min(len(charges), 30))
 				c := charges[i]
-				back := false
+				if j := rng.IntN(3); c.receipt.Costs[j] > 0 { // of one limit alone
+					c.receipt.Cost = c.receipt.Costs[j]
+					clear(c.receipt.Costs[:])
+					c.receipt.Costs[j] = c.receipt.Cost
+				}
+				back, costs := false, costsOf(c.receipt.Cost, c.receipt.Costs)
 				for j, w := range c.windows {
 					if w == windows[j] {
 						back = true
-						d.used[j][w] = max(0, d.used[j][w]-c.receipt.Cost)
+						d.used[j][w] = max(0, d.used[j][w]-costs[j])
 					}
 				}
 				err := a.Refund(now, &c.receipt)
@@ -123,14 +131,20 @@ func TestAccountsAreTheDates(t *testing.T) {
 				continue
 			}
 			call := exact.Call{Key: "k", Cost: 1 + rng.Int64N(3), Policy: p, Past: rng.IntN(20) == 0}
-			fits := true
+			if rng.IntN(2) == 0 {
+				call.Costs = [storeless.MaxLimits]int64{rng.Int64N(3), rng.Int64N(3), 1}
+				call.Cost = slices.Max(call.Costs[:])
+			}
+			fits, costs := true, costsOf(call.Cost, call.Costs)
 			for i, w := range windows {
-				fits = fits && d.used[i][w]+call.Cost <= limits[i].Quota
+				fits = fits && (costs[i] == 0 || d.used[i][w]+costs[i] <= limits[i].Quota)
 			}
 			v := a.Take(now, &call)
 			require.Equal(t, fits || call.Past, v.Admitted, "%s, step %d, at %s", zone.name, step, at)
 			if v.Admitted {
-				d.charge(windows, call.Cost)
+				for i, w := range windows {
+					d.used[i][w] += costs[i]
+				}
 				d.latest = at
 				charges = append(charges, charge{v.Receipt, windows})
 			}
@@ -142,8 +156,8 @@ func TestAccountsAreTheDates(t *testing.T) {
 				before := d.windows(now.Add(v.Wait - 2*time.Second)) // an account that stands still rounds up twice
 				fits, fitted := true, true
 				for i := range windows {
-					fits = fits && d.used[i][later[i]]+call.Cost <= limits[i].Quota
-					fitted = fitted && d.used[i][before[i]]+call.Cost <= limits[i].Quota
+					fits = fits && (costs[i] == 0 || d.used[i][later[i]]+costs[i] <= limits[i].Quota)
+					fitted = fitted && (costs[i] == 0 || d.used[i][before[i]]+costs[i] <= limits[i].Quota)
 				}
 				require.True(t, fits && !fitted, "%s, step %d, at %s: a wait of %s", zone.name, step, now, v.Wait)
 			}

@@ -3,17 +3,14 @@
 package engine_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,48 +35,27 @@ var every = []storeless.Limit{
 	{Name: "day", Algorithm: storeless.RollingDay, Quota: 5000, Window: day},
 }
 
-// busy returns an account that has a history, and the last receipt given back.
-func busy(t testing.TB, seed uint64) (a engine.Account, clock *exacttest.Clock, call exact.Call, refunded exact.Receipt) {
+// busy returns an account that has a history.
+func busy(t testing.TB, seed uint64) (a engine.Account) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	clock = exacttest.NewClock()
-	call = exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, every[:1+seed%6]...)}
+	clock := exacttest.NewClock()
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, every[:1+seed%6]...)}
 	for range 200 {
 		clock.Advance(time.Duration(rng.Int64N(int64(20 * time.Second))))
 		if v := a.Take(clock.Now(), &call); v.Admitted && rng.IntN(10) == 0 {
 			require.NoError(t, a.Refund(clock.Now(), &v.Receipt))
-			refunded = v.Receipt
 		}
 	}
-	return a, clock, call, refunded
-}
-
-// An account that was stored and loaded decides as the one in memory.
-func TestAccountOutlivesItsBytes(t *testing.T) {
-	for seed := range uint64(24) {
-		a, clock, call, refunded := busy(t, seed)
-		b := kit.Must(a.AppendBinary([]byte("before")))(t)
-		require.Equal(t, "before", string(b[:6]))
-		var loaded engine.Account
-		require.NoError(t, loaded.UnmarshalBinary(b[6:]))
-		require.Equal(t, b[6:], exactkit.Bytes(t, &loaded))
-		clock.Advance(-time.Hour) // a restart on a machine whose clock is behind
-		require.Equal(t, a.Take(clock.Now(), &call), loaded.Take(clock.Now(), &call))
-		clock.Advance(time.Hour)
-		require.ErrorIs(t, loaded.Refund(clock.Now(), &refunded), exact.ErrNoRefund, "it was given back before")
-		for range 300 {
-			clock.Advance(9 * time.Second)
-			want, got := a.Take(clock.Now(), &call), loaded.Take(clock.Now(), &call)
-			require.Equal(t, want, got)
-		}
-	}
+	return a
 }
 
 // ahead returns an account that has all that a key can have: debts, bookings with holes, a
 // pause and IDs.
-func ahead(t testing.TB, seed uint64) (a engine.Account, clock *exacttest.Clock, call exact.Call, booked []exact.Receipt) {
+func ahead(t testing.TB, seed uint64) (a engine.Account) {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	clock = exacttest.NewClock()
-	call = exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, bookable["requests, and a minute's"]...)}
+	clock := exacttest.NewClock()
+	var booked []exact.Receipt
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, bookable["requests, and a minute's"]...)}
 	for i := range 20 {
 		asks := call
 		asks.Ahead, asks.ID = exact.MaxAhead, strconv.Itoa(i)
@@ -98,45 +74,19 @@ func ahead(t testing.TB, seed uint64) (a engine.Account, clock *exacttest.Clock,
 		booked = slices.Delete(booked, i, i+1)
 	}
 	require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Policy: call.Policy, Pause: 2 * time.Second}).Admitted)
-	return a, clock, call, booked
+	return a
 }
 
-// So does one that has bookings, holes, a pause and IDs.
-func TestBookingsOutliveTheirBytes(t *testing.T) {
-	for seed := range uint64(24) {
-		a, clock, call, booked := ahead(t, seed)
-		b := exactkit.Bytes(t, &a)
-		var loaded engine.Account
-		require.NoError(t, loaded.UnmarshalBinary(b))
-		require.Equal(t, b, exactkit.Bytes(t, &loaded))
+func TestOtherBytesAreNoAccount(t *testing.T) {
+	plain, rare := busy(t, 5), ahead(t, 5)
+	var b []byte
+	for _, a := range []*engine.Account{&rare, &plain} {
+		b = exactkit.Bytes(t, a)
 		for n := range len(b) {
 			require.Error(t, new(engine.Account).UnmarshalBinary(b[:n]), "cut at %d", n)
 		}
 		require.Error(t, new(engine.Account).UnmarshalBinary(append(b, 0)))
-		for i := range 40 {
-			clock.Advance(70 * time.Millisecond)
-			call.Ahead, call.ID = exact.MaxAhead, ""
-			if i%4 == 0 {
-				call.ID = strconv.Itoa(i)
-			}
-			want, got := a.Take(clock.Now(), &call), loaded.Take(clock.Now(), &call)
-			require.True(t, want.Receipt.At.Equal(got.Receipt.At))
-			want.Receipt.At = got.Receipt.At
-			require.Equal(t, want, got)
-			if i%5 == 0 && len(booked) > i/5 {
-				require.Equal(t, a.Refund(clock.Now(), &booked[i/5]), loaded.Refund(clock.Now(), &booked[i/5]))
-			}
-		}
 	}
-}
-
-func TestOtherBytesAreNoAccount(t *testing.T) {
-	a, _, _, _ := busy(t, 5)
-	b := exactkit.Bytes(t, &a)
-	for n := range len(b) {
-		require.Error(t, new(engine.Account).UnmarshalBinary(b[:n]), "cut at %d", n)
-	}
-	require.Error(t, new(engine.Account).UnmarshalBinary(append(b, 0)))
 	// Charges that end in another order than they are written in.
 	ordered := []byte{4, 0, 0, 1, 1, 5, 0, 0, 0, 0, 2, 20, 1, 10, 1, 0}
 	require.NoError(t, new(engine.Account).UnmarshalBinary(ordered))
@@ -153,12 +103,9 @@ func TestOtherBytesAreNoAccount(t *testing.T) {
 
 func FuzzAccount(f *testing.F) {
 	for seed := range uint64(6) {
-		a, _, _, _ := busy(f, seed)
-		b, _ := a.AppendBinary(nil)
-		f.Add(b)
-		a, _, _, _ = ahead(f, seed)
-		b, _ = a.AppendBinary(nil)
-		f.Add(b)
+		for _, a := range []engine.Account{busy(f, seed), ahead(f, seed)} {
+			f.Add(exactkit.Bytes(f, &a))
+		}
 	}
 	for _, b := range kept(f) {
 		f.Add(b)
@@ -194,130 +141,70 @@ func reload(t testing.TB, a *engine.Account) {
 	require.NoError(t, a.UnmarshalBinary(b))
 }
 
-// A table is an engine that can keep some bytes for a key, with a transaction at a time.
-type table struct {
-	mu   sync.Mutex
-	rows map[string][]byte
-}
-
-// A stored counter is what a user would write for it: one of several processes on a table.
-type stored struct {
-	*table
-	now func() time.Time
-
+// A forgetful drawer loses answers, or IDs.
+type forgetful struct {
+	*drawer
 	lose   bool  // the answer of the next commit
 	failed error // what it is taken for
 	twice  bool  // it keeps no IDs
 }
 
-var errCut = errors.New("the connection was cut")
-
-// change loads an account, has it changed, and stores it if it was.
-func (s *stored) change(name string, change func(*engine.Account) bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var a engine.Account
-	if b := s.rows[name]; b != nil {
-		if err := a.UnmarshalBinary(b); err != nil {
-			return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
-		}
+func (f *forgetful) answer(err error) error {
+	if err == nil && f.lose {
+		f.lose = false
+		return f.failed
 	}
-	if !change(&a) {
-		return nil
-	}
-	b, err := a.AppendBinary(nil)
-	if err != nil {
-		return err
-	}
-	s.rows[name] = b
-	if s.lose {
-		s.lose = false
-		return s.failed
-	}
-	return nil
+	return err
 }
 
-func (s *stored) Take(ctx context.Context, call exact.Call) (v exact.Verdict, err error) {
-	if err := call.Check(ctx); err != nil {
-		return v, err
-	}
-	if s.twice {
+func (f *forgetful) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if f.twice {
 		call.ID = ""
 	}
-	err = s.change(call.Policy.AccountName(call.Key), func(a *engine.Account) bool {
-		v = a.Take(s.now(), &call)
-		if v.Admitted && a.Expires().IsZero() {
-			panic("what was charged expires")
-		}
-		return v.Admitted && !v.Replayed
-	})
-	if err != nil {
-		return exact.Verdict{}, err
-	}
-	return v, nil
+	v, err := f.drawer.Take(ctx, call)
+	return v, f.answer(err)
 }
 
-func (s *stored) Peek(ctx context.Context, call exact.Call) (v exact.Verdict, err error) {
-	if err := call.Check(ctx); err != nil {
-		return v, err
-	}
-	return v, s.change(call.Policy.AccountName(call.Key), func(a *engine.Account) bool {
-		v = a.Peek(s.now(), &call)
-		return false
-	})
+func (f *forgetful) Refund(ctx context.Context, r exact.Receipt) error {
+	return f.answer(f.drawer.Refund(ctx, r))
 }
 
-func (s *stored) Refund(_ context.Context, r exact.Receipt) error {
-	if r.Policy == nil {
-		return exact.ErrNoRefund
-	}
-	var refused error
-	err := s.change(r.Policy.AccountName(r.Key), func(a *engine.Account) bool {
-		refused = a.Refund(s.now(), &r)
-		return refused == nil
-	})
-	return cmp.Or(err, refused)
-}
-
-// suiteOf tests stored counters on one table.
-func suiteOf(change func(*stored)) error {
-	clock, shared := exacttest.NewClock(), &table{rows: map[string][]byte{}}
+// suiteOf tests the example's counter: two of them are processes on one store, unless change has them be otherwise.
+func suiteOf(change func(*forgetful)) error {
+	clock := exacttest.NewClock()
+	fresh := func() *drawer { return &drawer{bytes: map[string][]byte{}, now: clock.Now} }
+	shared := fresh()
 	return (&exacttest.Suite{
 		Open: func() (exact.Counter, error) {
-			s := &stored{table: shared, now: clock.Now, failed: fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errCut)}
+			f := &forgetful{drawer: shared, failed: fmt.Errorf("%w: the connection was cut", exact.ErrMaybeCounted)}
 			if change != nil {
-				change(s)
+				change(f)
 			}
-			return s, nil
+			if f.drawer == nil {
+				f.drawer = fresh()
+			}
+			return f, nil
 		},
 		Clock:      clock,
-		LoseAnswer: func(c exact.Counter) { c.(*stored).lose = true },
+		LoseAnswer: func(c exact.Counter) { c.(*forgetful).lose = true },
 	}).Test()
 }
 
-// An engine that stores accounts, and no more, counts exactly: over several processes, and
+// What an author reads first counts exactly: an engine that stores accounts, and no more. So does it over several processes, and
 // where the answer of a commit is lost.
 func TestStoredAccountsAreACounter(t *testing.T) { require.NoError(t, suiteOf(nil)) }
 
 // The suite names what such an engine does wrong.
 func TestSuiteCatchesBrokenEngines(t *testing.T) {
-	err := suiteOf(func(s *stored) { s.failed = exact.ErrNotCounted })
+	err := suiteOf(func(f *forgetful) { f.failed = exact.ErrNotCounted })
 	require.ErrorContains(t, err, "an answer that is lost: a call that was counted")
 	require.ErrorContains(t, err, "an answer of a refund that is lost: a refund that was given")
-	err = suiteOf(func(s *stored) { s.twice = true })
+	err = suiteOf(func(f *forgetful) { f.twice = true })
 	require.ErrorContains(t, err, "an answer that is lost: a call whose answer was lost, asked for again")
 	require.ErrorContains(t, err, "an ID is known to all: ")
-	err = suiteOf(func(s *stored) { s.table = &table{rows: map[string][]byte{}} })
+	err = suiteOf(func(f *forgetful) { f.drawer = nil })
 	require.ErrorContains(t, err, "an ID is known to all: ")
 	require.NotContains(t, err.Error(), "an answer that is lost")
-}
-
-// What an author reads first counts exactly.
-func TestTheExampleCountsExactly(t *testing.T) {
-	clock := exacttest.NewClock()
-	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
-		return &drawer{bytes: map[string][]byte{}, now: clock.Now}, nil
-	}, clock))
 }
 
 // histories are what the accounts in testdata/accounts.json have behind them.

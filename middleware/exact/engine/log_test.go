@@ -151,28 +151,19 @@ func TestWaitOfADearCallIsNeverTooShort(t *testing.T) {
 	}
 }
 
-// Beside a log the other limits have places of their own, and costs too.
-func TestCostsBesideALog(t *testing.T) {
-	p := kit.Must(exact.Compile("p", []storeless.Limit{
-		{Name: "log", Algorithm: storeless.SlidingLog, Quota: 100, Window: time.Minute},
-		{Name: "window", Algorithm: storeless.FixedWindow, Quota: 100, Window: time.Hour},
-		{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Hour, Burst: 60},
-	}))(t)
-	now, a := time.Unix(1_800_000_000, 0), new(engine.Account)
-	left := func(v exact.Verdict) (n [3]int64) {
-		for i := range n {
-			n[i] = v.Limits[i].Remaining
+// Accounts without a log are the arithmetic of package limiter, step by step.
+func TestAccountsAreTheLimiters(t *testing.T) {
+	for _, algorithm := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.LeakyBucket} {
+		p := exactkit.Compile(t, storeless.Limit{Algorithm: algorithm, Quota: 7, Window: time.Minute}, exactkit.Hourly(60))
+		pure := kit.Must(limiter.Compile(p.Name(), []storeless.Limit{p.Limit(0), p.Limit(1)}))(t)
+		clock, a, tally := exacttest.NewClock(), new(engine.Account), limiter.Tally{}
+		for step := range 400 {
+			clock.Advance(time.Duration(step*step%17) * time.Second / 2)
+			cost := int64(1 + step%3%2)
+			after, is := pure.Step(clock.Now(), tally, cost)
+			tally = after
+			got := a.Take(clock.Now(), &exact.Call{Key: "k", Cost: cost, Policy: p})
+			require.Equal(t, limiter.VerdictAs[storeless.Verdict](is), got.Verdict, "%s, step %d", algorithm, step)
 		}
-		return n
 	}
-	call := exact.Call{Key: "k", Policy: p, Cost: 50, Costs: [storeless.MaxLimits]int64{50, 7, 3}}
-	first := a.Take(now, &call)
-	require.Equal(t, [3]int64{50, 93, 57}, left(first))
-	call.Costs, call.Past = [storeless.MaxLimits]int64{0, 50, 1}, true
-	require.Equal(t, [3]int64{50, 43, 56}, left(a.Take(now, &call)))
-	back := first.Receipt
-	back.Cost, back.Costs = 7, [storeless.MaxLimits]int64{0, 7, 2}
-	require.NoError(t, a.Refund(now, &back))
-	require.ErrorIs(t, a.Refund(now, &back), exact.ErrNoRefund)
-	require.Equal(t, [3]int64{50, 50, 58}, left(a.Peek(now, &exact.Call{Key: "k", Policy: p, Cost: 1})))
 }

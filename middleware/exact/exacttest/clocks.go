@@ -52,21 +52,23 @@ func stepBack(r *run) {
 	}
 }
 
-// owedBack has a clock step back by more than a bucket's window, and by less than it owes, or pauses
-// for: that is no fault of the clock, and it holds.
+// owedBack has a clock step back by more than a bucket's window, and by less than it owes, pauses for, or has booked: that is no
+// fault of the clock, and it holds.
 func owedBack(r *run) {
-	p := policy(storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Second})
-	for n, first := range []exact.Call{{Cost: 100_000, Past: true}, {Pause: 3 * time.Hour}} {
+	p := policy(storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: 10 * time.Second})
+	for n, first := range []exact.Call{{Cost: 100, Past: true}, {Pause: time.Hour}, {Cost: 1, Ahead: exact.MaxAhead}} {
 		first.Key, first.Policy = r.key(n), p
-		if v := r.call(first); !v.Admitted {
-			r.fail("a debt, or a pause, is refused")
+		for range 11 {
+			if v := r.call(first); !v.Admitted {
+				r.fail("a debt, a pause or a booking is refused")
+			}
 		}
-		r.clock.Advance(-2 * time.Hour)
+		r.clock.Advance(-time.Minute)
 		v := r.take(p, first.Key, 1)
-		if v.Admitted || v.Wait <= 2*time.Hour {
-			r.fail("two hours before a debt, or a pause: %+v, want a refusal until it is over", v.Verdict)
+		if v.Admitted || v.Wait <= time.Minute {
+			r.fail("a minute before a debt, a pause or a booking: %+v, want a refusal until it is over", v.Verdict)
 		}
-		r.clock.Advance(2 * time.Hour)
+		r.clock.Advance(time.Minute)
 	}
 }
 

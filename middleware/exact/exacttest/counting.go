@@ -75,6 +75,14 @@ func policiesApart(r *run) {
 	r.want(p, r.key(1), 1, true)
 }
 
+func upgrade(r *run) {
+	small, large := policy(fixed(2, long)), policy(fixed(5, long))
+	r.want(small, r.key(0), 2, true, 0)
+	r.want(small, r.key(0), 1, false, 0)
+	r.want(large, r.key(0), 2, true, 1)
+	r.want(small, r.key(0), 1, false, 0)
+}
+
 // batches is for counters that are a Batcher too.
 func batches(r *run) {
 	b, ok := r.Counter.(engine.Batcher)

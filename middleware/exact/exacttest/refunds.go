@@ -43,6 +43,21 @@ func partRefunds(r *run) {
 	r.want(p, r.key(0), 2, true, 0)
 }
 
+// madeUp gives back receipts whose serials were made up: that gives nothing, and breaks nothing.
+func madeUp(r *run) {
+	p := policy(meter())
+	var receipt exact.Receipt
+	for range 5 {
+		receipt = r.book(p, r.key(0), "").Receipt
+	}
+	for _, serial := range []string{"", "zz", "_", "5_", "5_1", "5_1_0_0", "5_0_0", "5_1_!", "5_1_0 ", "x_1_0", "6_1_0", "0_1_0", "5_zzzzzzzz_0", "-5_1_0"} {
+		made := receipt
+		made.Serial = serial
+		r.in("the serial %q", serial).gone(made)
+	}
+	r.back(receipt)
+}
+
 // refundsOfLongAgo gives back the oldest charge that may come back, and the one before it.
 func refundsOfLongAgo(r *run) {
 	const between = engine.Refundable - 2

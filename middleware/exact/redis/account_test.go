@@ -179,97 +179,6 @@ func (b *both) refund(r exact.Receipt, of string) bool {
 	return want == nil
 }
 
-// Random traces of calls that are booked, charged past the limit, paused, given back in part
-// and asked for again, of several policies on one account, by a clock that steps back: the
-// scripts say what an account in memory says, to the last place on a line.
-func TestScriptIsTheArithmeticOfBookings(t *testing.T) {
-	b := newBoth(t)
-	for seed := range uint64(16) {
-		rng := rand.New(rand.NewPCG(seed, 16))
-		window := []time.Duration{time.Second, time.Minute, time.Hour, 4 * time.Hour}[seed%4]
-		bucket := func(name string, quota, burst int64) storeless.Limit {
-			return storeless.Limit{Name: name, Algorithm: storeless.TokenBucket, Quota: quota, Window: window, Burst: burst}
-		}
-		slow, fast := bucket("slow", 10, 1+rng.Int64N(4)), bucket("fast", 100, 30)
-		leaky := storeless.Limit{Name: "leaky", Algorithm: storeless.LeakyBucket, Quota: 40, Window: window}
-		policies := []*exact.Policy{exactkit.Compile(t, slow), exactkit.Compile(t, slow, leaky, fast)}
-		if seed >= 8 {
-			policies = append(policies, exactkit.Compile(t, fast),
-				exactkit.Compile(t, storeless.Limit{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: 1000, Window: window}, slow,
-					storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 1000, Window: window}))
-		}
-		var receipts []exact.Receipt
-		var last exact.Call // that was admitted under an ID, and when
-		var asked time.Time
-		booked, back, holes, again := 0, 0, 0, 0
-		for step := range 600 {
-			of := fmt.Sprintf("seed %d, step %d", seed, step)
-			b.clock.Advance(time.Duration(rng.Float64() * rng.Float64() * float64(window) / 10).Truncate(time.Microsecond))
-			if rng.IntN(60) == 0 {
-				b.clock.Advance(window) // all that is booked may be over
-			}
-			p := policies[0]
-			if rng.IntN(3) == 0 {
-				p = policies[rng.IntN(len(policies))]
-			}
-			call := exact.Call{Key: fmt.Sprint("key ", seed), Cost: 1, Policy: p}
-			switch turn := rng.IntN(12); {
-			case step > 560 && turn < 3: // as much as a bucket can be owed, and more
-				call.Past, call.Cost = true, storeless.MaxQuota
-			case turn == 0:
-				call.Past, call.Cost = true, 1+rng.Int64N(3)
-			case turn == 1:
-				call.Pause, call.Cost = 1+time.Duration(rng.Int64N(int64(min(window, time.Hour)))), 0
-			case turn < 4:
-			default:
-				if len(policies) < 4 || p != policies[3] {
-					call.Ahead = min(exact.MaxAhead, 1+time.Duration(rng.Int64N(3*int64(window))))
-					call.Cost = 1 + rng.Int64N(slow.Burst+1)
-				}
-			}
-			if rng.IntN(4) == 0 && call.Pause == 0 {
-				call.ID = of
-			}
-			if call.ID == "" && rng.IntN(10) == 0 && call.Cost > 0 {
-				b.take(call, true, of)
-			}
-			v := b.take(call, false, of)
-			if v.Admitted && call.ID != "" {
-				last, asked = call, b.clock.Now()
-			}
-			if v.Admitted && v.Wait > 0 {
-				booked++
-			}
-			if v.Receipt.Cost > 0 {
-				receipts = append(receipts, v.Receipt)
-			}
-			if v.Admitted && rng.IntN(20) == 0 {
-				last.ID = "" // which is remembered for less or more then
-				b.clock.Advance(-time.Duration(rng.Int64N(int64(window / 4))).Truncate(time.Microsecond))
-			}
-			if rng.IntN(4) == 0 && len(receipts) > 0 {
-				r := receipts[len(receipts)-1-rng.IntN(min(len(receipts), 12))]
-				if rng.IntN(3) == 0 {
-					r.Cost = 1 + rng.Int64N(r.Cost)
-				}
-				if b.refund(r, of) {
-					back++
-					if strings.Contains(r.Serial, "_") {
-						holes++
-					}
-				}
-			}
-			if rng.IntN(3) == 0 && last.ID != "" && b.clock.Now().Sub(asked) < exact.IDLife {
-				require.True(t, b.take(last, false, of+", again").Replayed)
-				again++
-			}
-		}
-		t.Logf("seed %d: %d booked, %d given back, of them %d on lines, %d asked for again", seed, booked, back, holes, again)
-		require.Greater(t, booked, 20)
-		require.Greater(t, holes, 5)
-	}
-}
-
 // IDs of a busy account that have no room in it are found as long as all others: for
 // exact.IDLife at least, over both hashes, and where the clock steps back; and they take no more
 // room for that.
@@ -543,42 +452,6 @@ func TestLinesHaveSoManyHoles(t *testing.T) {
 	}
 }
 
-// Charges of a wrong clock are never refunded, also when their time has come; bookings are,
-// before their time.
-func TestRefundsOfAWrongClock(t *testing.T) {
-	for name, bookings := range map[string]bool{"charged": false, "booked": true} {
-		t.Run(name, func(t *testing.T) {
-			b := newBoth(t)
-			p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Hour, Burst: 5})
-			call := exact.Call{Key: "k", Cost: 1, Policy: p}
-			if bookings {
-				call.Ahead = exact.MaxAhead
-			}
-			var wrong exact.Receipt
-			b.clock.Advance(48 * time.Hour)
-			for range 7 {
-				if v := b.take(call, false, "by a wrong clock"); v.Admitted {
-					wrong = v.Receipt
-				}
-			}
-			b.clock.Advance(-48 * time.Hour)
-			require.False(t, b.refund(wrong, "before anything is charged"))
-			for range 5 {
-				require.True(t, b.take(call, false, "anew").Admitted)
-			}
-			require.False(t, b.refund(wrong, "of a wrong clock"))
-			right := b.take(exact.Call{Key: "k", Cost: 1, Policy: p, Past: true}, false, "past").Receipt
-			b.clock.Advance(time.Minute)
-			require.True(t, b.refund(right, "after it"))
-			b.clock.Advance(48*time.Hour - time.Minute)
-			for range 5 {
-				require.True(t, b.take(call, false, "when its time has come").Admitted)
-			}
-			require.False(t, b.refund(wrong, "when its time has come"))
-		})
-	}
-}
-
 // Keys of accounts with bookings expire as others do, also the keys of IDs; and an ID is known to
 // both scripts.
 func TestEveryKeyOfBookingsExpires(t *testing.T) {
@@ -603,22 +476,6 @@ func TestEveryKeyOfBookingsExpires(t *testing.T) {
 		ttl := kit.Must(strconv.Atoi(strings.TrimPrefix(s.do("TTL", c.Account(p, "k")+key), ":")))(t)
 		require.LessOrEqual(t, ttl, 14, "IDs are kept for a short time")
 	}
-}
-
-// Serials that were made up give nothing back, and break nothing.
-func TestSerialsOfBookingsThatAreMadeUp(t *testing.T) {
-	b := newBoth(t)
-	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second}), Ahead: time.Minute}
-	var real exact.Receipt
-	for range 5 {
-		real = b.take(call, false, "booked").Receipt
-	}
-	for _, serial := range []string{"", "_", "5_", "5_1", "5_1_0_0", "5_0_0", "5_1_!", "5_1_0 ", "x_1_0", "6_1_0", "0_1_0", "5_zzzzzzzz_0", "-5_1_0"} {
-		made := real
-		made.Serial = serial
-		require.False(t, b.refund(made, serial), "serial %q", serial)
-	}
-	require.True(t, b.refund(real, "the real one"))
 }
 
 // A serial that tells of a place before its line gives back what is on the line alone.

@@ -66,57 +66,6 @@ func TestCounterByAClock(t *testing.T) {
 	require.NoError(t, suite.Test())
 }
 
-// TestScriptIsTheArithmetic runs random traces on the server and in memory: every
-// verdict is the same, of all algorithms, with numbers at their bounds.
-func TestScriptIsTheArithmetic(t *testing.T) {
-	b := newBoth(t)
-	for seed := range uint64(12) {
-		rng := rand.New(rand.NewPCG(seed, 9))
-		quota := []int64{3, 50, 9999, storeless.MaxQuota}[seed%4]
-		window := []time.Duration{time.Second, time.Minute, 17 * time.Hour, storeless.MaxWindow}[seed/4%4]
-		if seed >= 8 {
-			window = storeless.MaxWindow - time.Duration(rng.Int64N(1000))*time.Second
-		}
-		p := exactkit.Compile(t,
-			storeless.Limit{Name: "sliding", Quota: quota, Window: window},
-			storeless.Limit{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: quota, Window: window},
-			storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: quota, Window: window, Burst: 1 + quota/2},
-			storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: min(quota, exact.MaxLog), Window: window},
-			storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: quota, Window: 24 * time.Hour},
-			storeless.Limit{Name: "calendar", Calendar: []string{"day", "week", "month"}[seed%3], Zone: "Europe/Berlin", Quota: quota})
-		one := exactkit.Compile(t, p.Limit(int(seed)%3))
-		var receipts []exact.Receipt
-		admitted := 0
-		for step := range 500 {
-			of := fmt.Sprintf("seed %d, step %d", seed, step)
-			b.clock.Advance(time.Duration(rng.Float64() * rng.Float64() * float64(min(window, 24*time.Hour)) / 20).Truncate(time.Microsecond))
-			call := exact.Call{Key: strconv.FormatUint(seed, 10), Cost: 1 + rng.Int64N(1+quota/5), Policy: p}
-			if call.Cost > 10_000 && seed%2 == 0 {
-				call.Cost = 1 + rng.Int64N(20)
-			}
-			if rng.IntN(3) == 0 {
-				call.Policy, call.Key = one, call.Key+"-one"
-			}
-			call.Past = rng.IntN(12) == 0
-			if rng.IntN(40) == 0 {
-				call.Pause, call.Past = 1+time.Duration(rng.Int64N(int64(min(window, 24*time.Hour)/10))), true
-				if rng.IntN(2) == 0 {
-					call.Cost, call.Past = 0, false
-				}
-			}
-			v := b.take(call, false, of)
-			if v.Admitted && call.Cost > 0 {
-				admitted++
-				receipts = append(receipts, v.Receipt)
-			}
-			if rng.IntN(8) == 0 && len(receipts) > 0 {
-				b.refund(receipts[rng.IntN(len(receipts))], of)
-			}
-		}
-		require.Positive(t, admitted)
-	}
-}
-
 // A product that is too large for a double, and comes out even.
 func TestProductsBeyondDoubles(t *testing.T) {
 	b := newBoth(t)
