@@ -48,18 +48,14 @@ func (l *Log) Count(what string) int {
 type Site struct {
 	Log        *Log
 	Middleware *middleware.Middleware
-	config     middleware.Config
 	handler    http.Handler
 }
-
-// Outages are what a middleware may be told to do in one, by their names.
-var Outages = map[middleware.Outage]string{middleware.FailOpen: "FailOpen", middleware.FailClosed: "FailClosed"}
 
 // NewSite returns one whose customers have a quota each, in exact and in fallback.
 func NewSite(t testing.TB, c exact.Counter, outage middleware.Outage, quota int64, deadline time.Duration) *Site {
 	t.Helper()
 	s := &Site{Log: new(Log)}
-	s.config = middleware.Config{
+	config := middleware.Config{
 		Policy:  "api",
 		Limits:  []middleware.Limit{exactkit.Yearly(quota)},
 		Secrets: [][]byte{bytes.Repeat([]byte("s"), 32)},
@@ -72,18 +68,9 @@ func NewSite(t testing.TB, c exact.Counter, outage middleware.Outage, quota int6
 		Exact:  &middleware.Exact{Counter: c, Outage: outage, Deadline: deadline},
 		Logger: slog.New(slog.NewTextHandler(s.Log, nil)),
 	}
-	s.Middleware = kit.Must(middleware.New(s.config))(t)
+	s.Middleware = kit.Must(middleware.New(config))(t)
 	s.handler = s.Middleware.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	return s
-}
-
-// Reopens has another counter stand in the place of one that has stopped.
-func (s *Site) Reopens(t testing.TB, c exact.Counter) {
-	t.Helper()
-	anew := *s.config.Exact
-	anew.Counter = c
-	s.config.Exact = &anew
-	require.NoError(t, s.Middleware.Reconfigure(s.config))
 }
 
 // Ask makes a request of a customer, or from an address.
