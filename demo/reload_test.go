@@ -6,9 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"log/slog"
 	"math/rand/v2"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,12 +15,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -34,56 +30,6 @@ const (
 	secretB = "another-secret-of-as-many-letters"
 )
 
-// A changing demo has its files in a directory of the test's. Its instances are reloaded by
-// hand: what a signal does is in TestHangup.
-type changing struct {
-	*server
-	*instances
-	t   *testing.T
-	o   options
-	dir string
-	log *bytes.Buffer
-}
-
-// startChanging starts three instances, with a policy file if there are files.
-func startChanging(t *testing.T, files map[string]string) *changing {
-	t.Helper()
-	c := &changing{t: t, dir: t.TempDir(), log: new(bytes.Buffer), server: &server{}}
-	c.seconds.Store(1_800_000_000)
-	c.write(files)
-	c.o = standard(3)
-	c.o.log = slog.New(slog.NewTextHandler(c.log, nil))
-	c.o.now = func() time.Time { return time.Unix(c.seconds.Load(), 0) }
-	if files != nil {
-		c.o.policyFile = filepath.Join(c.dir, "policies.json")
-	}
-	secrets := kit.Must(loadSecrets(c.o))(t)
-	c.instances = kit.Must(newInstances(c.o, secrets, memory.New(0, nil)))(t)
-	s := httptest.NewServer(c.instances)
-	t.Cleanup(s.Close)
-	c.url = s.URL
-	return c
-}
-
-func (c *changing) write(files map[string]string) {
-	c.t.Helper()
-	for name, text := range files {
-		require.NoError(c.t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
-	}
-}
-
-// change writes files, reloads, and returns what the demo logged. What the library says of each instance,
-// under a code, is tested where it is said.
-func (c *changing) change(files map[string]string) []string {
-	c.t.Helper()
-	c.write(files)
-	c.log.Reset()
-	c.reload(c.o)
-	return slices.DeleteFunc(strings.Split(strings.TrimSpace(c.log.String()), "\n"), func(line string) bool {
-		return strings.Contains(line, " code=")
-	})
-}
-
 // examplePolicies is the file that comes with the demo, with changes.
 func examplePolicies(t *testing.T, oldnew ...string) string {
 	t.Helper()
@@ -93,9 +39,21 @@ func examplePolicies(t *testing.T, oldnew ...string) string {
 
 const contactLimits = `[{"quota": 5, "window": "1m"}, {"quota": 50, "window": "24h"}]`
 
+// filesOf writes the secrets of the example, and policies, and returns where these are.
+func filesOf(t *testing.T) (policies string, write func(name, text string)) {
+	dir := t.TempDir()
+	write = func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	write("secrets", secretA)
+	write("policies.json", examplePolicies(t))
+	return filepath.Join(dir, "policies.json"), write
+}
+
 func TestExamplePoliciesAreTheProgramsOwn(t *testing.T) {
-	file := startChanging(t, map[string]string{"policies.json": examplePolicies(t), "secrets": secretA})
-	own := startChanging(t, nil)
+	o := standard(3)
+	o.policyFile, _ = filesOf(t)
+	file, own := startWith(t, o), start(t, 3)
 	ask := map[string]func(*client) answer{
 		"contact":    func(c *client) answer { return c.contact() },
 		"newsletter": func(c *client) answer { return c.newsletter() },
@@ -109,48 +67,6 @@ func TestExamplePoliciesAreTheProgramsOwn(t *testing.T) {
 		require.NotEmpty(t, a.Header.Get("RateLimit-Policy"), name)
 		require.Equal(t, b.Header.Get("RateLimit-Policy"), a.Header.Get("RateLimit-Policy"), name)
 	}
-}
-
-func TestReloadChangesQuotasAndKeepsCounts(t *testing.T) {
-	d := startChanging(t, map[string]string{"policies.json": examplePolicies(t), "secrets": secretA})
-	c := d.client(t)
-	for range 3 {
-		require.Equal(t, 200, c.echo().StatusCode)
-	}
-	logged := d.change(map[string]string{"policies.json": examplePolicies(t,
-		contactLimits, `[{"quota": 8, "window": "1m"}, {"quota": 50, "window": "24h"}]`)})
-	require.Len(t, logged, 1)
-	require.Contains(t, logged[0], "level=INFO msg=reloaded")
-	require.Contains(t, c.echo().Header.Get("RateLimit"), `"contact";r=4;`, "8 less the 4 that were counted, on an instance that saw one of them")
-	require.Equal(t, 4, admitted(t, 9, func() answer { return c.echo() }))
-}
-
-func TestReloadOfABadFileChangesNothingAndSaysAll(t *testing.T) {
-	good := map[string]string{"policies.json": examplePolicies(t), "secrets": secretA}
-	d := startChanging(t, good)
-	c := d.client(t)
-	require.Equal(t, 200, c.echo().StatusCode)
-	logged := d.change(map[string]string{"secrets": secretB + "\nhush\n", "policies.json": examplePolicies(t,
-		contactLimits, `[{"quota": 0, "window": "1m"}, {"quota": 50, "window": "24x"}]`)})
-	for _, line := range logged {
-		require.Contains(t, line, `level=ERROR msg="not reloaded: nothing has changed"`)
-		require.NotContains(t, line, "hush")
-	}
-	require.Len(t, logged, 3, "one in each line")
-	for _, what := range []string{"policies.contact.limits[0].quota", "policies.contact.limits[1].window", "secrets"} {
-		require.Contains(t, strings.Join(logged, "\n"), what)
-	}
-	require.Equal(t, 4, admitted(t, 9, func() answer { return c.echo() }))
-	require.Contains(t, d.change(good)[0], "msg=reloaded", "once it is mended")
-}
-
-func TestNothingToReload(t *testing.T) {
-	d := startChanging(t, nil)
-	logged := d.change(nil)
-	require.Contains(t, logged[0], "nothing to reload")
-	c := d.client(t)
-	require.Equal(t, 5, admitted(t, 6, func() answer { return c.echo() }))
-	require.NotEmpty(t, c.last)
 }
 
 // A process is the demo as an operator runs it, by a clock that stands still: no window may
@@ -175,35 +91,47 @@ func startProcess(t *testing.T, flags ...string) *process {
 	return p
 }
 
-// hangUp sends the signal, and returns the line that says what came of it.
-func (p *process) hangUp() string {
+// hangUp sends the signal, and returns the first lines that say what came of it.
+func (p *process) hangUp(lines int) (said []string) {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGHUP))
-	for {
+	for len(said) < lines {
 		line, err := p.logs.ReadString('\n')
 		require.NoError(p.t, err)
-		if strings.Contains(line, "msg=reloaded") || strings.Contains(line, `msg="not reloaded`) {
-			return strings.TrimSpace(line)
+		if strings.Contains(line, "reload") && !strings.Contains(line, " code=") { // that is the library's, of each instance
+			said = append(said, strings.TrimSpace(line))
 		}
 	}
+	return said
 }
 
-// TestHangup: the signal has the process read its files again, whatever is wrong with them.
+// TestHangup: the signal has the process read its files again, whatever is wrong with them. What is wrong is told in
+// a line each, and nothing changes; else all instances go by the new quotas, and keep their counts.
 func TestHangup(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	policies, write := filesOf(t)
+	p := startProcess(t, "-policy-file", policies)
+	c := p.client(t)
+	for range 3 {
+		require.Equal(t, 200, c.echo().StatusCode)
 	}
+	write("secrets", secretB+"\nhush\n")
+	write("policies.json", examplePolicies(t, contactLimits, `[{"quota": 0, "window": "1m"}, {"quota": 50, "window": "24x"}]`))
+	said := p.hangUp(3)
+	for _, line := range said {
+		require.Contains(t, line, `level=ERROR msg="not reloaded: nothing has changed"`)
+		require.NotContains(t, line, "hush")
+	}
+	for _, what := range []string{"policies.contact.limits[0].quota", "policies.contact.limits[1].window", "secrets"} {
+		require.Contains(t, strings.Join(said, "\n"), what)
+	}
+	require.Contains(t, c.echo().Header.Get("RateLimit"), `"contact";r=1;`)
 	write("secrets", secretA)
-	write("policies.json", examplePolicies(t))
-	p := startProcess(t, "-policy-file", filepath.Join(dir, "policies.json"))
-	write("policies.json", examplePolicies(t, contactLimits, `[{"quota": -1, "window": "24h"}]`))
-	require.Contains(t, p.hangUp(), "not reloaded: nothing has changed")
-	write("policies.json", examplePolicies(t, contactLimits, `[{"quota": 8, "window": "1m"}]`))
-	require.Contains(t, p.hangUp(), "level=INFO msg=reloaded")
-	require.Contains(t, p.client(t).contact().Header.Get("RateLimit"), `"contact";r=7;`)
+	write("policies.json", examplePolicies(t, contactLimits, `[{"quota": 8, "window": "1m"}, {"quota": 50, "window": "24h"}]`))
+	require.Contains(t, p.hangUp(1)[0], "level=INFO msg=reloaded")
+	require.Equal(t, 4, admitted(t, 9, func() answer { return c.echo() }), "8 less the 4 that were counted")
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, p.cmd.Wait())
+	require.Contains(t, startProcess(t).hangUp(1)[0], "nothing to reload")
 }
 
 const schemaFile = "../docs/policyfile.schema.json"

@@ -407,18 +407,6 @@ func TestSecretFile(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestTokensOutliveARestartWithASecretFile(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "secrets")
-	require.NoError(t, os.WriteFile(name, []byte(strings.Repeat("s", 32)), 0o600))
-	o := options{instances: 1, secretFile: name}
-
-	c := startWith(t, o).client(t)
-	require.Equal(t, 5, admitted(t, 6, func() answer { return c.echo() }))
-	again := startWith(t, o).client(t)
-	again.last = c.last
-	require.Equal(t, http.StatusTooManyRequests, again.echo().StatusCode)
-}
-
 // eventually polls, for what happens in goroutines that are not ours.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
