@@ -11,7 +11,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/internal/patience"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A Batcher is an [exact.Counter] that can take several calls in one go, which is what
@@ -46,13 +45,13 @@ func Merge(engine Batcher) exact.Counter {
 	if engine == nil {
 		panic("engine: Merge needs a Batcher")
 	}
-	return &merged{Batcher: engine, queues: make(map[mergeable]*queue)}
+	return &merged{Batcher: engine, queues: make(map[exact.Call]*queue)}
 }
 
 type merged struct {
 	Batcher
 	mu     sync.Mutex
-	queues map[mergeable]*queue // of keys that calls are out for
+	queues map[exact.Call]*queue // of what calls are out for, without their IDs
 }
 
 // Part implements [Partitioned].
@@ -69,17 +68,6 @@ func (m *merged) Deadline() time.Duration {
 		return slow.Deadline()
 	}
 	return 0
-}
-
-// mergeable has what calls must have in common.
-type mergeable struct {
-	key    string
-	policy *exact.Policy
-	cost   int64
-	costs  [storeless.MaxLimits]int64
-	past   bool
-	ahead  time.Duration
-	pause  time.Duration
 }
 
 // maxApart is how many calls for one key are out at once at most: one each third of the
@@ -124,7 +112,8 @@ func (m *merged) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
 	}
-	k := mergeable{call.Key, call.Policy, call.Cost, call.Costs, call.Past, call.Ahead, call.Pause}
+	k := call
+	k.ID = ""
 	m.mu.Lock()
 	q, out := m.queues[k]
 	if !out {
@@ -154,7 +143,7 @@ func (m *merged) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 }
 
 // arm has the waiters go without the call that is out, when that takes long. m.mu is held.
-func (m *merged) arm(k mergeable, q *queue) {
+func (m *merged) arm(k exact.Call, q *queue) {
 	if q.timer != nil || q.patient == 0 || q.out >= maxApart || len(q.waiting) == 0 {
 		return
 	}
@@ -174,14 +163,14 @@ func (m *merged) arm(k mergeable, q *queue) {
 }
 
 // next sends the waiters for a call that is back, if there are any.
-func (m *merged) next(k mergeable) {
+func (m *merged) next(k exact.Call) {
 	if b := m.back(k); b != nil {
 		go m.sendAll(k, b)
 	}
 }
 
 // sendAll sends a batch, then the waiters that came meanwhile, until there are none.
-func (m *merged) sendAll(k mergeable, b *batch) {
+func (m *merged) sendAll(k exact.Call, b *batch) {
 	for ; b != nil; b = m.back(k) {
 		m.send(b)
 	}
@@ -189,7 +178,7 @@ func (m *merged) sendAll(k mergeable, b *batch) {
 
 // back notes that a call is back, and takes the next batch from the queue, or closes the queue of a
 // key without waiters.
-func (m *merged) back(k mergeable) *batch {
+func (m *merged) back(k exact.Call) *batch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	q := m.queues[k]
@@ -209,7 +198,7 @@ type batch struct {
 }
 
 // board takes the next batch from the queue, if any waiter is there. m.mu is held.
-func (m *merged) board(k mergeable, q *queue) *batch {
+func (m *merged) board(k exact.Call, q *queue) *batch {
 	n := min(len(q.waiting), maxMerged)
 	if n == 0 {
 		return nil

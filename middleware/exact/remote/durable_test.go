@@ -415,23 +415,6 @@ func TestTheDurableObjectKeepsWhatCameBack(t *testing.T) {
 	require.Greater(t, said["late-refund"], 10)
 	require.Greater(t, said["no-refund"], 10)
 	require.JSONEq(t, `[{"n":1,"size":1024}]`, look("SELECT count(*) AS n, length(bits) AS size FROM back"))
-
-	// As it was kept once, a row for each: it is read, and kept as it is now.
-	clock.Advance(exact.IDLife)
-	look("CREATE TABLE refunded (serial INTEGER PRIMARY KEY, ends INTEGER NOT NULL)")
-	serial := kit.Must(strconv.ParseInt(all[len(all)-6].Serial, 36, 64))(t)
-	look(fmt.Sprintf("INSERT INTO refunded VALUES (%d, 1), (%d, 1), (3, 1)", serial, serial+1))
-	look("DROP TABLE back")
-	look(`UPDATE account SET state = json_remove(json_set(state, '$.void', 0), '$.floor')`)
-	clear(back)
-	back[len(all)-6], back[len(all)-5] = true, true
-	all = append(all, ask("take", map[string]any{"ids": []string{"bmV3"}}).Receipts[0])
-	edge.again()
-	for i := range 10 {
-		refund(len(all) - 1 - i)
-		refund(len(all) - 1 - i)
-	}
-	require.JSONEq(t, `[]`, look("SELECT name FROM sqlite_master WHERE name = 'refunded'"))
 }
 
 // randomPolicy returns one of a few shapes with quotas of its own.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/internal/patience"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A lane is where calls to one owner wait for each other, whatever their keys: a request costs some
@@ -23,9 +22,9 @@ type lane struct {
 	send func(ctx context.Context, groups []group, heard func())
 
 	mu     sync.Mutex
-	groups []group           // that leave next
-	at     map[mergeable]int // where a group of takes is
-	n      int               // of them all
+	groups []group            // that leave next
+	at     map[exact.Call]int // where a group of takes is: of their call without an ID
+	n      int                // of them all
 
 	out   int           // requests without an answer yet
 	last  int           // the number of the last one that left
@@ -58,18 +57,6 @@ type outcome struct {
 // A group is waiters whose calls differ in nothing but their ID.
 type group []*waiter
 
-// mergeable has what the takes of a group have in common.
-type mergeable struct {
-	op     string
-	key    string
-	policy *exact.Policy
-	cost   int64
-	costs  [storeless.MaxLimits]int64
-	past   bool
-	ahead  time.Duration
-	pause  time.Duration
-}
-
 // do has a call made, and returns when its context ends.
 func (l *lane) do(w *waiter) (exact.Verdict, error) {
 	w.done = make(chan outcome, 1)
@@ -100,9 +87,10 @@ func (l *lane) do(w *waiter) (exact.Verdict, error) {
 
 // wait puts a call where it leaves with others. l.mu is held.
 func (l *lane) wait(w *waiter) {
-	k := mergeable{w.op, w.call.Key, w.call.Policy, w.call.Cost, w.call.Costs, w.call.Past, w.call.Ahead, w.call.Pause}
+	k := w.call
+	k.ID = ""
 	i, known := l.at[k]
-	if !known {
+	if known = known && w.op == opTake; !known {
 		i, l.groups = len(l.groups), append(l.groups, nil)
 		if w.op == opTake {
 			l.at[k] = i
@@ -143,7 +131,7 @@ func (l *lane) leave() {
 		l.timer = nil
 	}
 	groups := l.groups
-	l.groups, l.at, l.n = nil, make(map[mergeable]int), 0
+	l.groups, l.at, l.n = nil, make(map[exact.Call]int), 0
 	for i := range groups {
 		groups[i] = slices.DeleteFunc(groups[i], func(w *waiter) bool { w.sent = true; return w.gone })
 	}

@@ -62,7 +62,7 @@ func Open(owners []string, cfg Config) (engine.CounterCloser, error) {
 	}
 	for i, owner := range owners {
 		o := &peer{url: owner, to: parsed[i], name: (&url.URL{Scheme: parsed[i].Scheme, Host: parsed[i].Host, Path: parsed[i].Path}).String()}
-		o.calls.at, o.refunds.at = make(map[mergeable]int), make(map[mergeable]int)
+		o.calls.at, o.refunds.at = make(map[exact.Call]int), make(map[exact.Call]int)
 		send := func(ctx context.Context, groups []group, heard func()) { by.send(ctx, o, groups, heard) }
 		o.calls.send, o.refunds.send = send, send
 		c.owners = append(c.owners, o)

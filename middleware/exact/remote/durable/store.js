@@ -4,14 +4,12 @@
 import { Back } from './back.js'
 import { ID_LIFE, Line, Log } from './limits.js'
 
-// It was a table once that said which receipts were given back.
 const TABLES = `
 	CREATE TABLE IF NOT EXISTS account (one INTEGER PRIMARY KEY CHECK (one = 1), state TEXT NOT NULL);
 	CREATE TABLE IF NOT EXISTS charges (id TEXT, until INTEGER, cost INTEGER NOT NULL, PRIMARY KEY (id, until)) WITHOUT ROWID;
 	CREATE TABLE IF NOT EXISTS back (one INTEGER PRIMARY KEY CHECK (one = 1), bits BLOB NOT NULL);
 	CREATE TABLE IF NOT EXISTS answers (id TEXT PRIMARY KEY, given INTEGER NOT NULL, at INTEGER NOT NULL, cost INTEGER NOT NULL, serial TEXT NOT NULL);
-	CREATE INDEX IF NOT EXISTS given ON answers (given);
-	DROP TABLE IF EXISTS refunded;`
+	CREATE INDEX IF NOT EXISTS given ON answers (given);`
 
 export class Store {
 	constructor(storage) { this.sql = storage.sql }
@@ -21,21 +19,16 @@ export class Store {
 	// write makes the tables before the first write: a key that is only looked at, or refused,
 	// leaves nothing behind.
 	write(query, ...values) {
-		const before = this.before
 		if (!this.made) this.sql.exec(TABLES)
 		this.made = true
-		this.before = undefined
-		if (before) this.gaveBack(before)
 		this.sql.exec(query, ...values)
 	}
 
 	// load returns what an account is made of: nothing, if there is none.
 	load() {
 		this.changed = undefined
-		const tables = this.all('SELECT name FROM sqlite_master').map((t) => t.name)
-		this.made = tables.includes('back')
-		this.before = undefined // what came back, as it was kept once
-		if (!tables.includes('account')) return {}
+		this.made = this.all("SELECT name FROM sqlite_master WHERE name = 'account'").length > 0
+		if (!this.made) return {}
 		const state = JSON.parse(this.all('SELECT state FROM account')[0].state)
 		state.entries = new Map(state.entries.map(([id, ends, s, logged, line]) => [id, {
 			ends,
@@ -43,13 +36,7 @@ export class Store {
 			log: logged ? new Log(this.all('SELECT until, cost FROM charges WHERE id = ? ORDER BY until', id).map((c) => [c.until, c.cost])) : undefined,
 			line: line ? new Line(line.base, line.holes) : undefined,
 		}]))
-		const { floor = state.void } = state
-		if (this.made) {
-			state.back = Back.read(floor, new Uint8Array(this.all('SELECT bits FROM back')[0]?.bits ?? []))
-		} else {
-			this.before = state.back = new Back(floor)
-			for (const { serial } of this.all('SELECT serial FROM refunded')) state.back.give(serial, state.serial)
-		}
+		state.back = Back.read(state.floor, new Uint8Array(this.all('SELECT bits FROM back')[0]?.bits ?? []))
 		state.answers = new Map(this.all('SELECT id, given, at, cost, serial FROM answers ORDER BY given, rowid').map(({ id, ...a }) => [id, a]))
 		return state
 	}
