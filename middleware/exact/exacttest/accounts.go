@@ -73,14 +73,14 @@ func newTrace(r *run, seed int) *trace {
 	quota := []int64{3, 50, 9999, storeless.MaxQuota}[seed/3]
 	t.window, t.most = []time.Duration{time.Minute, time.Second, 17 * time.Hour, storeless.MaxWindow - 7*time.Second}[seed/3], 1+quota/5
 	all := []storeless.Limit{
+		{Name: "log", Algorithm: storeless.SlidingLog, Quota: min(quota, exact.MaxLog), Window: t.window},
 		{Name: "sliding", Quota: quota, Window: t.window},
 		{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: quota, Window: t.window},
-		{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: quota, Window: t.window, Burst: 1 + quota/2},
-		{Name: "log", Algorithm: storeless.SlidingLog, Quota: min(quota, exact.MaxLog), Window: t.window},
 		{Name: "day", Algorithm: storeless.RollingDay, Quota: quota, Window: day},
+		{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: quota, Window: t.window, Burst: 1 + quota/2},
 		calendar(quota, []string{"day", "week", "month", "day"}[seed/3], []string{"Europe/Berlin", "UTC", "America/Santiago", "Pacific/Auckland"}[seed/3]),
 	}
-	t.policies = []*exact.Policy{policy(all...), policy(all[seed/3%2], all[2]), policy(all[3], all[5])}
+	t.policies = []*exact.Policy{policy(all...), policy(all[1+seed/3%2], all[4]), policy(all[0], all[5])}
 	return t
 }
 
@@ -172,8 +172,8 @@ func apart(rng *rand.Rand, call *exact.Call) {
 
 // ownCosts charges each limit its own cost, in one step, and gives back each by itself, once.
 func ownCosts(r *run) {
-	p := policy(fixed(3, long), storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 100, Window: long},
-		storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 100, Window: long})
+	p := policy(storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 3, Window: long},
+		storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 100, Window: long}, fixed(100, long))
 	take := func(id string, admitted bool, left [3]int64, costs ...int64) exact.Verdict {
 		call := exact.Call{Key: r.key(0), Policy: p, ID: id, Cost: slices.Max(costs)}
 		copy(call.Costs[:], costs)

@@ -97,21 +97,6 @@ func TestAFullMemorySaysWhenThereIsRoom(t *testing.T) {
 	}
 }
 
-func TestReconfiguredPolicyKeepsTheCountsOfItsLimits(t *testing.T) {
-	hour := storeless.Limit{Name: "hour", Quota: 5, Window: time.Hour}
-	day := storeless.Limit{Name: "day", Quota: 9, Window: 24 * time.Hour}
-	clock := exacttest.NewClock()
-	m := memory.New(0, clock.Now)
-	take := func(limits ...storeless.Limit) exact.Verdict {
-		return exactkit.Take(t, m, exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, limits...)})
-	}
-	take(hour)
-	v := take(day, hour)
-	require.EqualValues(t, 8, v.Limits[0].Remaining)
-	require.EqualValues(t, 3, v.Limits[1].Remaining)
-	require.EqualValues(t, 2, take(hour).Limits[0].Remaining)
-}
-
 // broken breaks a memory in one way.
 type broken struct {
 	engine.Archive
