@@ -44,7 +44,7 @@ type trace struct {
 func (r *run) isOfAccounts(between func(r *run, step int, name string) (forgets bool)) {
 	for seed := range seeds {
 		t := newTrace(r, seed)
-		for step := range 300 {
+		for step := range 400 {
 			t.run = r.in("trace %d, step %d", seed, step)
 			if between(t.run, step, t.policies[0].AccountName(r.key(seed))) {
 				t.known.ID = ""
@@ -87,7 +87,7 @@ func newTrace(r *run, seed int) *trace {
 // step makes a call, or gives one back, or lets time pass.
 func (t *trace) step(call exact.Call, step int) {
 	rng := t.rng
-	pass := float64(min(t.window, day)) / 15
+	pass := float64(min(t.window, day)) / 10
 	t.clock.Advance(time.Duration(rng.Float64() * rng.Float64() * pass).Truncate(time.Microsecond))
 	if rng.IntN(60) == 0 {
 		t.clock.Advance(min(t.window, day)) // all that is booked may be over
@@ -97,17 +97,17 @@ func (t *trace) step(call exact.Call, step int) {
 		call.Cost = 1 + rng.Int64N(20)
 	}
 	switch turn := rng.IntN(12); {
-	case turn < 2 && len(t.held) > 0:
+	case turn < 3 && len(t.held) > 0:
 		t.givesBack(max(0, len(t.held)-1-rng.IntN(12)))
 		return
-	case turn == 2 && t.known.ID != "" && t.clock.Now().Sub(t.asked) < exact.IDLife:
+	case turn == 3 && t.known.ID != "" && t.clock.Now().Sub(t.asked) < exact.IDLife:
 		call = t.known
-	case turn == 3:
+	case turn == 4:
 		call.Past = true
-		if step > 280 { // as much as a bucket can be owed, and more
+		if step > 375 { // as much as a bucket can be owed, and more
 			call.Cost = storeless.MaxQuota
 		}
-	case turn == 4 && rng.IntN(3) == 0:
+	case turn == 5 && rng.IntN(3) == 0:
 		call.Cost, call.Pause = 0, 1000+time.Duration(rng.Int64N(int64(min(t.window, time.Hour)))).Truncate(time.Microsecond)
 	case turn > 5 && t.steps && len(t.policies) < 4 || turn > 5 && t.steps && call.Policy != t.policies[3]:
 		call.Ahead = min(exact.MaxAhead, 1+time.Duration(rng.Int64N(3*int64(t.window))))

@@ -123,6 +123,18 @@ func bookingsBack(r *run) {
 	next("when all is given back", time.Minute)
 }
 
+// joined has a limit join others while a call is booked: what was charged in it before comes back.
+func joined(r *run) {
+	alone := policy(meter())
+	both := policy(meter(), storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 3, Window: long, Burst: 3})
+	before := r.take(both, r.key(0), 1)
+	r.book(alone, r.key(0), "")
+	r.back(before.Receipt)
+	if v := r.look(exact.Call{Key: r.key(0), Cost: 1, Policy: both}); v.Limits[1].Remaining != 3 {
+		r.fail("%+v, want 3 remaining of the limit that is in one policy", v.Verdict)
+	}
+}
+
 // bookingsWait checks that a booking's moment is when a call that is not booked would be admitted,
 // and that a booking is spent when its moment has come.
 func bookingsWait(r *run) {

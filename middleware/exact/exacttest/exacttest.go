@@ -90,6 +90,7 @@ func (s *Suite) Test() error {
 		{"booked one behind the other", 0, bookings},
 		{"booked at once", 0, bookingsAtOnce},
 		{"a booking that is given back", 0, bookingsBack},
+		{"a limit that joins a booking", 0, joined},
 		{"booked in time", aClock, bookingsWait},
 		{"a pause", 0, pauses},
 		{"a pause ends", aClock, pauseEnds},

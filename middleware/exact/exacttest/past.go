@@ -20,6 +20,11 @@ func each(quota int64) []storeless.Limit {
 func past(r *run) {
 	for n, l := range each(5) {
 		p, key := policy(l), r.key(n)
+		some := r.call(exact.Call{Key: key, Cost: 2, Policy: p, Past: true})
+		if some.Limits[0].Remaining != 3 {
+			r.fail("%s: 2 of a quota of 5: %+v, want 3 remaining", l.Algorithm, some.Verdict)
+		}
+		r.in("%s: 2 of 5", l.Algorithm).back(some.Receipt)
 		call := exact.Call{Key: key, Cost: 12, Policy: p, Past: true, ID: "a"}
 		if said := r.look(call); !said.Admitted || said.Impossible || said.Limits[0].Remaining != 5 {
 			r.fail("%s: a peek at 12 past a quota of 5: %+v", l.Algorithm, said.Verdict)

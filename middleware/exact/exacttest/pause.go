@@ -55,6 +55,9 @@ func pauseEnds(r *run) {
 	if want := "[0 1 2 20 21]"; fmt.Sprint(waits) != want {
 		r.fail("three booked, a pause of 20 s, two booked: seconds %v, want %s", waits, want)
 	}
+	if v := r.take(p, key, 1); v.Admitted || v.Wait != 22*time.Second {
+		r.fail("behind these, and in the pause: %+v, want a refusal for 22 s", v.Verdict)
+	}
 	if !r.call(exact.Call{Key: r.key(1), Policy: p, Pause: 20 * time.Second}).Admitted {
 		r.fail("a pause is refused")
 	}

@@ -88,4 +88,10 @@ func lateRefunds(r *run) {
 	r.want(p, r.key(0), 3, true, 2)
 	r.in("in the next window").gone(old.Receipt)
 	r.want(p, r.key(0), 2, true, 0)
+	p = policy(storeless.Limit{Quota: 5, Window: time.Minute}) // which counts the one before in part
+	old = r.take(p, r.key(1), 5)
+	r.clock.Advance(time.Minute)
+	r.want(p, r.key(1), 1, false, 0)
+	r.in("of a sliding window, in the next").back(old.Receipt)
+	r.want(p, r.key(1), 5, true, 0)
 }
