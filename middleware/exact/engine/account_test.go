@@ -22,29 +22,6 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// An account is idle when nothing of it counts, and not before: what is forgotten
-// too early is a fresh quota.
-func TestIdle(t *testing.T) {
-	minute := storeless.Limit{Name: "minute", Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute}
-	for name, tt := range map[string]struct {
-		limits []storeless.Limit
-		after  time.Duration
-	}{
-		"fixed":           {[]storeless.Limit{minute}, 2 * time.Minute},
-		"sliding":         {[]storeless.Limit{{Quota: 5, Window: time.Minute}}, 2 * time.Minute},
-		"log":             {[]storeless.Limit{{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute}}, time.Minute + time.Second},
-		"day":             {[]storeless.Limit{{Algorithm: storeless.RollingDay, Quota: 5, Window: day}}, day + time.Minute + time.Second},
-		"a day of UTC":    {[]storeless.Limit{{Calendar: "day", Quota: 5}}, day + time.Second},
-		"fixed, then day": {[]storeless.Limit{minute, {Algorithm: storeless.RollingDay, Quota: 5, Window: day}}, day + time.Minute + time.Second},
-	} {
-		clock, a := exacttest.NewClock(), new(engine.Account)
-		require.True(t, idleAt(a, clock.Now()), name)
-		require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, tt.limits...)}).Admitted)
-		require.False(t, idleAt(a, clock.Now().Add(tt.after-time.Second)), name)
-		require.True(t, idleAt(a, clock.Now().Add(tt.after)), name)
-	}
-}
-
 // A receipt that was tampered with gives back no more than was charged at its time.
 func TestReceiptsThatWereTamperedWith(t *testing.T) {
 	clock, a := exacttest.NewClock(), new(engine.Account)
@@ -162,25 +139,32 @@ func TestAnAccountRemembersWhomItAdmitted(t *testing.T) {
 	require.Less(t, len(exactkit.Bytes(t, &a)), 128*31+100)
 }
 
-// An account says when it expires: at that moment it is idle, and just before it is not.
+// An account says when it expires: at that moment it is idle, and just before it is not. What is forgotten too early is a fresh
+// quota.
 func TestAnAccountSaysWhenItExpires(t *testing.T) {
 	meter := storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second}
+	rolling := storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 5, Window: day}
 	for name, row := range map[string]struct {
-		limit storeless.Limit
-		call  exact.Call
-		after time.Duration
+		limits []storeless.Limit
+		call   exact.Call
+		after  time.Duration
 	}{
-		"a window":          {storeless.Limit{Quota: 5, Window: time.Minute}, exact.Call{Cost: 1}, 2 * time.Minute},
-		"a log":             {storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute}, exact.Call{Cost: 1}, time.Minute + time.Second},
-		"a debt":            {meter, exact.Call{Cost: 100, Past: true}, 102 * time.Second},
-		"a pause":           {meter, exact.Call{Pause: time.Hour}, time.Hour},
-		"an ID":             {meter, exact.Call{Cost: 1, ID: "a"}, exact.IDLife},
-		"an ID of a window": {storeless.Limit{Quota: 5, Window: time.Minute}, exact.Call{Cost: 1, ID: "a"}, 2 * time.Minute},
+		"a window":          {[]storeless.Limit{{Quota: 5, Window: time.Minute}}, exact.Call{Cost: 1}, 2 * time.Minute},
+		"a fixed one":       {[]storeless.Limit{{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute}}, exact.Call{Cost: 1}, 2 * time.Minute},
+		"a log":             {[]storeless.Limit{{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute}}, exact.Call{Cost: 1}, time.Minute + time.Second},
+		"a day":             {[]storeless.Limit{rolling}, exact.Call{Cost: 1}, day + time.Minute + time.Second},
+		"a day of UTC":      {[]storeless.Limit{{Calendar: "day", Quota: 5}}, exact.Call{Cost: 1}, day + time.Second},
+		"the last of two":   {[]storeless.Limit{{Name: "minute", Quota: 5, Window: time.Minute}, rolling}, exact.Call{Cost: 1}, day + time.Minute + time.Second},
+		"a debt":            {[]storeless.Limit{meter}, exact.Call{Cost: 100, Past: true}, 102 * time.Second},
+		"a pause":           {[]storeless.Limit{meter}, exact.Call{Pause: time.Hour}, time.Hour},
+		"an ID":             {[]storeless.Limit{meter}, exact.Call{Cost: 1, ID: "a"}, exact.IDLife},
+		"an ID of a window": {[]storeless.Limit{{Quota: 5, Window: time.Minute}}, exact.Call{Cost: 1, ID: "a"}, 2 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock, a := exacttest.NewClock(), new(engine.Account)
 			require.True(t, a.Expires().IsZero())
-			row.call.Key, row.call.Policy = "k", exactkit.Compile(t, row.limit)
+			require.True(t, idleAt(a, clock.Now()))
+			row.call.Key, row.call.Policy = "k", exactkit.Compile(t, row.limits...)
 			require.True(t, a.Take(clock.Now(), &row.call).Admitted)
 			require.Equal(t, row.after, a.Expires().Sub(clock.Now()))
 			require.False(t, idleAt(a, a.Expires().Add(-time.Nanosecond)))
