@@ -39,15 +39,17 @@ func allOrNone(r *run) {
 }
 
 func costs(r *run) {
-	p := policy(fixed(10, long))
-	v := r.take(p, r.key(0), 11)
-	if v.Admitted || !v.Impossible || v.Wait != 0 {
-		r.fail("a cost above the quota is not Impossible, or has a Wait")
+	for n, l := range []storeless.Limit{fixed(10, long), {Algorithm: storeless.SlidingLog, Quota: 10, Window: long}} {
+		p, key := policy(l), r.key(n)
+		v := r.take(p, key, 11)
+		if v.Admitted || !v.Impossible || v.Wait != 0 {
+			r.fail("a cost above the quota is not Impossible, or has a Wait")
+		}
+		r.want(p, key, 4, true, 6)
+		r.want(p, key, 7, false, 6)
+		r.want(p, key, 6, true, 0)
+		r.want(p, key, 1, false, 0)
 	}
-	r.want(p, r.key(0), 4, true, 6)
-	r.want(p, r.key(0), 7, false, 6)
-	r.want(p, r.key(0), 6, true, 0)
-	r.want(p, r.key(0), 1, false, 0)
 }
 
 func peek(r *run) {
