@@ -477,9 +477,10 @@ func TestForgiving(t *testing.T) {
 }
 
 // The token of a log-in by user name says what became of it, whatever address it comes from, and a name has no part in another's
-// failures. TestOutcomesOutsideCountWhateverIsSaid and TestAnswerIsToldAnythingByAnybody count them.
+// failures. What is not said counts in the end, until it is. TestAnswerIsToldAnythingByAnybody has all orders of what may be said.
 func TestLogInByName(t *testing.T) {
-	cfg, alice, bob := login(new(clock)), middleware.Principal("alice"), middleware.Principal("bob")
+	c, alice, bob := new(clock), middleware.Principal("alice"), middleware.Principal("bob")
+	cfg := login(c)
 	m := newLimiter(t, cfg)
 	elsewhere := func(a middleware.Answer) int64 {
 		return decided(t, newLimiter(t, cfg), middleware.Ask{Identity: alice, Tokens: []string{a.Token()}}).Limits()[1].Remaining
@@ -499,5 +500,11 @@ func TestLogInByName(t *testing.T) {
 	require.GreaterOrEqual(t, refused.RetryAfter, 59*time.Second)
 	refused.Charge(false) // of a refusal there is nothing to say
 	require.False(t, check(t, m, alice, 1).Allowed)
-	require.True(t, check(t, m, bob, 1).Allowed)
+
+	unsaid := check(t, m, bob, 1)
+	require.True(t, unsaid.Allowed)
+	c.Advance(11 * time.Second)
+	require.EqualValues(t, 4, peeked(t, m, bob).Limits()[1].Remaining, "charged")
+	unsaid.Charge(false) // late, and the last word
+	require.EqualValues(t, 5, peeked(t, m, bob).Limits()[1].Remaining)
 }
