@@ -103,43 +103,34 @@ func noPeer(r *http.Request) nobodyError {
 // dotted parses an IPv4 address and a port as net/http writes them. It is not ok for any other
 // spelling, which package netip may still take. That one parses two times and looks for a zone.
 func dotted(s string) (addr uint32, ok bool) {
-	octet, digits, dots := uint32(0), 0, 0
-	for i := range len(s) {
-		if c := uint32(s[i]) - '0'; c <= 9 {
-			octet = octet*10 + c
-			if digits++; digits > 1 && octet < 10 || digits > 3 {
-				return 0, false // a leading zero, or too many
-			}
-			continue
+	for dots := 0; ; dots++ {
+		octet, digits := uint32(0), 0
+		for ; digits < len(s) && s[digits]-'0' <= 9; digits++ {
+			octet = octet*10 + uint32(s[digits]-'0')
 		}
-		if octet > 255 || digits == 0 {
+		if digits == 0 || digits > 3 || digits == len(s) || octet > 255 || digits > 1 && s[0] == '0' {
 			return 0, false
 		}
-		addr = addr<<8 | octet
-		switch {
+		switch addr = addr<<8 | octet; {
 		case dots == 3:
-			return addr, s[i] == ':' && port(s[i+1:])
-		case s[i] != '.':
+			return addr, s[digits] == ':' && port(s[digits+1:])
+		case s[digits] != '.':
 			return 0, false
 		}
-		octet, digits, dots = 0, 0, dots+1
+		s = s[digits+1:]
 	}
-	return 0, false
 }
 
 // port reports whether s is a port as net/http writes it.
 func port(s string) bool {
-	if len(s) < 1 || len(s) > 4 {
-		if len(s) != 5 || s > "65535" {
-			return false
-		}
-	}
+	n := 0
 	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
+		if s[i]-'0' > 9 {
 			return false
 		}
+		n = n*10 + int(s[i]-'0')
 	}
-	return true
+	return 1 <= len(s) && len(s) <= 5 && n <= 65535
 }
 
 // unnamed reports whether a RemoteAddr belongs to a connection without an address: it is empty, or
