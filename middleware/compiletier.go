@@ -30,9 +30,9 @@ func newTier(cfg *Config, name string, l limits, units []string) tier {
 	t := tier{name: name, policy: p, units: units}
 	t.field = policyField(cfg.Fields, p, t.units, l.exact)
 	for i := range p.Len() {
-		name := p.Limit(i).Name
-		if p.Limit(i).Shadow { // no client hears of it
-			name = ""
+		name := ""
+		if l := p.Limit(i); !l.Shadow { // no client hears of one
+			name = `"` + l.Name + `"`
 		}
 		t.names = append(t.names, name)
 	}

@@ -103,7 +103,7 @@ func (e *engine) warnOfIdle(now time.Time) {
 			if i == j || units != nil && units[i] != units[j] || name == "" || by == "" || !all(sets, before) {
 				continue
 			}
-			e.checks.warn(now, limitIdle, "limit", name, "first", by)
+			e.checks.warn(now, limitIdle, "limit", e.base.limit(j).Name, "first", e.base.limit(i).Name)
 			return
 		}
 	}

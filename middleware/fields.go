@@ -99,9 +99,7 @@ func appendRateLimit(b []byte, names []string, v *limiter.Verdict) []byte {
 		if len(b) > 0 {
 			b = append(b, ", "...)
 		}
-		b = append(b, '"')
-		b = append(b, name...)
-		b = append(b, `";r=`...)
+		b = append(append(b, name...), ";r="...)
 		b = strconv.AppendInt(b, v.Limits[i].Remaining, 10)
 		if s := &v.Limits[i]; s.Reset > 0 && (s.Blocked || v.Wait == 0) {
 			b = append(b, ";t="...)

@@ -17,7 +17,7 @@ type tier struct {
 	net56, net48 *limiter.Policy // for whole IPv6 networks
 	field        string          // RateLimit-Policy
 	units        []string        // that the limits count, "" being Config.Cost; nil: all do
-	names        []string        // of the limits; "" for shadows, which clients are not told
+	names        []string        // of the limits, quoted; "" for shadows, which clients are not told
 	room         *tier           // for the waiting room; nil: none
 	pass         *tier           // what a tally that is bought may use; nil: none is sold
 

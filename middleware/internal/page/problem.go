@@ -70,7 +70,7 @@ func AppendProblem(b []byte, r *Refusal) []byte {
 				b = append(b, ',')
 			}
 			first = false
-			b = append(append(append(b, '"'), name...), '"')
+			b = append(b, name...)
 		}
 		b = append(b, ']')
 	}

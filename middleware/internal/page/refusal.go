@@ -22,7 +22,7 @@ type Refusal struct {
 	// RoomWait is how long until the waiting room admits the request: whole seconds.
 	RoomWait time.Duration
 
-	// Violated are the names of the limits that refused, those whose bit is set.
+	// Violated are the names of the limits that refused, quoted, those whose bit is set.
 	LimitNames []string
 	Violated   uint8
 
