@@ -160,7 +160,7 @@ func (e *engine) expires(fields answerFields) int64 {
 	if fields.own != nil {
 		return fields.own.Expires
 	}
-	return e.carried.Expires(*fields.tally)
+	return e.carried.Expires(fields.tally)
 }
 
 // appendCookieEnd appends a token to the start of its cookie, and the attributes of cookieParts.

@@ -124,7 +124,7 @@ func (q *call) readToken(text string) bool {
 // read: it was signed by this engine for this client, so all that could have become of it since is that it has
 // expired. Own tallies are not known by sight, because only the token says whose they are.
 func (q *call) knows(rest string, says *limiter.Tally) bool {
-	return q.tokenCache != nil && rest != "" && q.tokenCache.Knows(q.base.policy, q.who.key, rest, says) && q.carried.Expires(*says) > q.at.Unix()
+	return q.tokenCache != nil && rest != "" && q.tokenCache.Knows(q.base.policy, q.who.key, rest, says) && q.carried.Expires(says) > q.at.Unix()
 }
 
 // faultOfOwn returns why an own tally may not be charged for this request. Where

@@ -172,7 +172,7 @@ func (q *call) roomCookie(pass *roomPass, tally *limiter.Tally) string {
 		if b = pass.holder.Append(b, tally); len(b) == n+1 {
 			b = b[:n] // nothing has been counted
 		} else {
-			ends = max(ends, q.who.tier.policy.Expires(*tally))
+			ends = max(ends, q.who.tier.policy.Expires(tally))
 		}
 	}
 	b = append(b, "; Max-Age="...)

@@ -42,7 +42,7 @@ func TestAllocations(t *testing.T) {
 		"Choose, one":   func() { m.Choose(midnight, p, candidates[:1], 1) },
 		"Merge":         func() { b = p.Merge(midnight, a, b) },
 		"Exceeds":       func() { p.Exceeds(midnight, a, b) },
-		"Expires":       func() { p.Expires(a) },
+		"Expires":       func() { p.Expires(&a) },
 		"Key":           func() { m.Key(identity) },
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, f), "%s: %s", name, moreAllocations)

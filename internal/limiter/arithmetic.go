@@ -370,7 +370,7 @@ func (r *rule) reset(now int64, t State, cost int64, s *LimitStatus) {
 
 // Expires returns when t stops to matter, in Unix seconds: the end of the second
 // window of the limit that looks furthest. It is 0 if t has counted nothing.
-func (p *Policy) Expires(t Tally) int64 {
+func (p *Policy) Expires(t *Tally) int64 {
 	var last int64
 	for i := range p.rules {
 		if r := &p.rules[i]; !r.blank(t[i]) {

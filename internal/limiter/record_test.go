@@ -398,7 +398,7 @@ func TestOverdraftIsTakenBack(t *testing.T) {
 	m, f := limiter.NewMemory(1, 1), limiter.Candidate{Key: 1}
 	for _, now := range []time.Time{midnight, midnight.Add(minute - second)} {
 		tally := m.Record(now, p, &f, 1<<40)
-		require.LessOrEqual(t, time.Unix(p.Expires(tally), 0).Sub(now), p.Life())
+		require.LessOrEqual(t, time.Unix(p.Expires(&tally), 0).Sub(now), p.Life())
 		tally = m.Restore(now, now, p, &f, 1<<40)
 		require.Equal(t, now.Add(70*second).UnixMicro(), tally[0].At)
 		tally = m.Restore(now, now, p, &f, 3)

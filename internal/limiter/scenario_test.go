@@ -300,7 +300,7 @@ func TestAMarkThatHasPassedIsNone(t *testing.T) {
 		require.Zero(t, p.Merge(then, tally, limiter.Tally{}))
 		require.False(t, p.Exceeds(then, tally, limiter.Tally{}))
 		left, _ := p.Step(then, tally, 0)
-		require.Zero(t, p.Expires(left))
+		require.Zero(t, p.Expires(&left))
 	}
 	require.NotZero(t, p.Merge(opening.Add(5*time.Second-time.Microsecond), tally, limiter.Tally{}))
 }
@@ -377,7 +377,7 @@ func TestExpiresOfThePreviousWindow(t *testing.T) {
 	tally, _ := p.Step(midnight, limiter.Tally{}, 5)
 	tally, v := p.Step(midnight.Add(minute), tally, 0)
 	require.Zero(t, v.Limits[0].Remaining)
-	require.Equal(t, midnight.Unix()+180, p.Expires(tally))
+	require.Equal(t, midnight.Unix()+180, p.Expires(&tally))
 }
 
 // Expires is when a carrier may drop the tally: not before it stops to matter.
@@ -386,15 +386,15 @@ func TestExpires(t *testing.T) {
 		limiter.Limit{Name: "a", Quota: 5, Window: minute},
 		limiter.Limit{Name: "b", Algorithm: limiter.TokenBucket, Quota: 60, Window: minute, Burst: 600},
 	)
-	require.Zero(t, p.Expires(limiter.Tally{}))
+	require.Zero(t, p.Expires(new(limiter.Tally)))
 	tally, _ := p.Step(midnight, limiter.Tally{}, 0)
-	require.Zero(t, p.Expires(tally), "a peek has counted nothing")
+	require.Zero(t, p.Expires(&tally), "a peek has counted nothing")
 	tally, _ = p.Step(midnight.Add(59*second), tally, 1)
-	require.Equal(t, midnight.Unix()+180, p.Expires(tally), "the mark at 1:00 ends with the window after its own")
+	require.Equal(t, midnight.Unix()+180, p.Expires(&tally), "the mark at 1:00 ends with the window after its own")
 	for _, cost := range []int64{1, 3} {
 		tally, v := p.Step(midnight, limiter.Tally{}, cost)
 		require.True(t, v.Admitted)
-		end := time.Unix(p.Expires(tally), 0)
+		end := time.Unix(p.Expires(&tally), 0)
 		_, before := p.Step(end.Add(-minute-second), tally, 0)
 		_, after := p.Step(end, tally, 0)
 		require.Less(t, before.Limits[0].Remaining, int64(5), "cost %d", cost)
@@ -408,7 +408,7 @@ func TestExpiresWithTheLimitThatLooksFurthest(t *testing.T) {
 	for _, limits := range [][]limiter.Limit{{day, minute}, {minute, day}} {
 		p := kit.Must(limiter.Compile("p", limits))(t)
 		tally, _ := p.Step(opening, limiter.Tally{}, 1)
-		require.Equal(t, opening.Add(48*time.Hour).Unix(), p.Expires(tally))
+		require.Equal(t, opening.Add(48*time.Hour).Unix(), p.Expires(&tally))
 	}
 }
 

@@ -26,7 +26,7 @@ func TestAllocations(t *testing.T) {
 	old := newCodec(t, p, secret("old")).Holder(alice)
 	h, stranger := c.Holder(alice), c.Holder([]byte("stranger"))
 	tally := used(t, p, 3)
-	exp := unix(p.Expires(tally))
+	exp := unix(p.Expires(&tally))
 	good := string(h.Append(nil, &tally))
 	aged, theirs := string(old.Append(nil, &tally)), string(stranger.Append(nil, &tally))
 	buffer := make([]byte, 0, MaxLen)

@@ -107,7 +107,7 @@ func (k *key) subject(identity []byte) (sub [subjectLen]byte) {
 // appends nothing if t has counted nothing, or if its counts, made under far
 // larger quotas, no longer fit [MaxLen].
 func (h *Holder) Append(dst []byte, t *limiter.Tally) []byte {
-	return h.append(dst, Own{}, h.codec.format.policy.Expires(*t), t)
+	return h.append(dst, Own{}, h.codec.format.policy.Expires(t), t)
 }
 
 // AppendOwn is [Holder.Append] for a tally of the holder's own. A token that has
@@ -292,7 +292,7 @@ func (c *Codec) selfCheck() error {
 	holder := c.Holder([]byte("self-check"))
 	now := time.Unix(1<<31, 0)
 	tally, _ := c.format.policy.Step(now, limiter.Tally{}, 1)
-	exp := c.format.policy.Expires(tally)
+	exp := c.format.policy.Expires(&tally)
 	for _, own := range []Own{{}, {Expires: exp}, {Expires: exp, Bound: true}} {
 		token := string(holder.append(nil, own, exp, &tally))
 		message := token[:strings.LastIndexByte(token, '.')]

@@ -85,7 +85,7 @@ func give(h *Holder, own Own, t *limiter.Tally) []byte {
 // expires is when that token expires.
 func expires(p *limiter.Policy, own Own, t *limiter.Tally) int64 {
 	if own.IsZero() {
-		return p.Expires(*t)
+		return p.Expires(t)
 	}
 	return own.Expires
 }

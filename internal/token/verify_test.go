@@ -112,7 +112,7 @@ func TestOrder(t *testing.T) {
 	stranger := c.Holder([]byte("stranger"))
 	tally := used(t, c.format.policy, 3)
 	theirs := string(stranger.Append(nil, &tally))
-	expired := strings.Replace(payload(t, theirs), fmt.Sprint(c.format.policy.Expires(tally)), "1600000000", 1)
+	expired := strings.Replace(payload(t, theirs), fmt.Sprint(c.format.policy.Expires(&tally)), "1600000000", 1)
 	expired = expired[:strings.Index(expired, "[")] + "[1,2,3,4]}"
 	other := strings.Repeat("A", payloadAt-1) + "."
 

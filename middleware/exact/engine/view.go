@@ -195,5 +195,5 @@ func (s *view) ends(i int) int64 {
 	}
 	var one limiter.Tally // the others count nothing
 	one[i] = s.tally[i]
-	return p.Tokens.Expires(one)
+	return p.Tokens.Expires(&one)
 }
