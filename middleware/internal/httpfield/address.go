@@ -83,7 +83,7 @@ func (f *AddressField) Only(lines []string) (netip.Addr, bool) {
 	case len(lines) > 1 || len(lines[0]) > f.longest:
 		return netip.Addr{}, false
 	}
-	return f.parse(strings.Trim(lines[0], " \t"))
+	return f.parse(Trim(lines[0]))
 }
 
 // fromTheRight yields the comma-separated entries of all lines, last first,
@@ -101,7 +101,7 @@ func fromTheRight(lines []string, longest int) func(yield func(entry string, who
 					return
 				}
 				comma += start
-				if !yield(strings.Trim(line[comma+1:], " \t"), true) {
+				if !yield(Trim(line[comma+1:]), true) {
 					return
 				}
 				if comma < 0 {
@@ -120,8 +120,7 @@ const longestNode = len("[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255%zone-of-
 // port, an empty one or none, which is 0, and with space around it. A bare IPv6 address has no port. IPv4 stands in no
 // brackets.
 func ParseAddress(s string) (netip.AddrPort, bool) {
-	s = strings.Trim(s, " \t")
-	if len(s) > longestNode {
+	if s = Trim(s); len(s) > longestNode {
 		return netip.AddrPort{}, false
 	}
 	host, port := s, ""
