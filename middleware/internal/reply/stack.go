@@ -10,11 +10,17 @@ package reply
 func (f *Fields) Within(outer *Fields, buf *Lists) {
 	f.outer, f.lists = outer, buf
 	_, kept := outer.extent()
-	for i := 0; i < listed && buf != nil; i++ {
-		all := append(append(buf[i][:0], outer.list(i, kept)...), f.Values.line(i)...)
-		if f.counts |= uint16(len(all)) << (4 * i); len(all) > usual {
+	for i := 0; i < listed && f.lists != nil; i++ {
+		n := copy(buf[i][:], outer.list(i, kept))
+		switch {
+		case n == usual: // no line more fits
 			f.lists = nil
+			continue
+		case f.Values.Lines[i] != "":
+			buf[i][n] = f.Values.Lines[i]
+			n++
 		}
+		f.counts |= uint16(n) << (4 * i)
 	}
 	outer.inner.Store(f)
 }
