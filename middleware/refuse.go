@@ -24,7 +24,8 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 		h.Set("WWW-Authenticate", challenge)
 	}
 	dc.addCookies(h)
-	refusal := e.refusalOf(dc)
+	var refusal page.Refusal
+	e.describe(&refusal, dc)
 	if e.hooks.refused != nil || e.hooks.page != nil {
 		dc.decision.withExtras().given = e.given(r, dc, refusal)
 	}
@@ -102,8 +103,8 @@ func (w *refusing) Flush() {
 // Unwrap is for [http.ResponseController].
 func (w *refusing) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// refusalOf returns what problem details and pages say of a decision.
-func (e *engine) refusalOf(dc *decisionContext) (refusal page.Refusal) {
+// describe fills in what problem details and pages say of a decision.
+func (e *engine) describe(refusal *page.Refusal, dc *decisionContext) {
 	d, x := &dc.decision, new(exceptions)
 	if dc.decision.extras != nil {
 		x = &dc.decision.extras.exceptions
@@ -134,7 +135,6 @@ func (e *engine) refusalOf(dc *decisionContext) (refusal page.Refusal) {
 			refusal.Script, refusal.Style, refusal.PageScript = c.script, c.style, c.pageScript
 		}
 	}
-	return refusal
 }
 
 // causeOf says what a page or a problem is about.

@@ -24,29 +24,29 @@ const (
 	typeProofRequired   = "proof-required"
 )
 
-// problem returns the two halves of the type and the title of a refusal's problem.
-func (r *Refusal) problem() (page, heading, title string) {
+// problem returns the type and the title of a refusal's problem.
+func (r *Refusal) problem() (kind, title string) {
 	switch r.Cause {
 	case ProofRequired:
-		return documented, typeProofRequired, "Proof of work required"
+		return documented + typeProofRequired, "Proof of work required"
 	case QuotaExceeded:
-		return registered, typeQuotaExceeded, "Quota exceeded"
+		return registered + typeQuotaExceeded, "Quota exceeded"
 	case CostAboveQuota:
-		return documented, typeCostAboveQuota, "Request costs more than the quota"
+		return documented + typeCostAboveQuota, "Request costs more than the quota"
 	case ReducedCapacity:
-		return registered, typeReducedCapacity, "Temporary reduced capacity"
+		return registered + typeReducedCapacity, "Temporary reduced capacity"
 	case IdentityUnknown:
-		return documented, typeIdentityUnknown, "Cannot tell who is asking"
+		return documented + typeIdentityUnknown, "Cannot tell who is asking"
 	}
-	return "about:blank", "", http.StatusText(r.Status)
+	return "about:blank", http.StatusText(r.Status)
 }
 
 // AppendProblem appends problem details. Every string in them is ours and needs no
 // escaping.
 func AppendProblem(b []byte, r *Refusal) []byte {
-	page, heading, title := r.problem()
+	kind, title := r.problem()
 	b = append(b, `{"type":"`...)
-	b = append(append(b, page...), heading...)
+	b = append(b, kind...)
 	b = append(b, `","title":"`...)
 	b = append(b, title...)
 	b = append(b, `","status":`...)
