@@ -241,32 +241,18 @@ func (c *Codec) glance(tok string) (*key, error) {
 	}
 	// Byte for byte: no algorithm, type or parameter is left to choose, and
 	// none to parse (RFC 8725 section 3.1).
-	k := c.keyOf(tok[:fixedLen])
-	switch {
-	case k != nil:
-		return k, nil
-	case c.ofAnotherSecret(tok):
+	fixed := tok[:fixedLen]
+	for _, k := range c.ring {
+		if k.fixed == fixed {
+			return k, nil
+		}
+	}
+	// A token of this policy by another secret differs in the key id alone, as far as can be seen without a key. What is compared
+	// goes beyond the quote that ends the policy's name, so a policy whose name goes on is another.
+	if ours := c.ring[0].fixed; strings.HasPrefix(tok[fixedLen:], c.format.lead) && fixed[:kidAt] == ours[:kidAt] && fixed[kidEnd:] == ours[kidEnd:] {
 		return nil, ErrSecret
 	}
 	return nil, ErrForeign
-}
-
-// keyOf returns the key whose tokens begin with fixed, or nil.
-func (c *Codec) keyOf(fixed string) *key {
-	for i := range c.ring {
-		if c.ring[i].fixed == fixed {
-			return c.ring[i]
-		}
-	}
-	return nil
-}
-
-// ofAnotherSecret reports whether tok, of no key of the ring, is a token of this policy in all that can be
-// seen without a key: it differs in the key id alone. What is compared goes beyond the quote that ends the
-// policy's name, so a policy whose name goes on is another.
-func (c *Codec) ofAnotherSecret(tok string) bool {
-	lead, fixed := c.format.lead, c.ring[0].fixed
-	return strings.HasPrefix(tok[fixedLen:], lead) && tok[:kidAt] == fixed[:kidAt] && tok[kidEnd:fixedLen] == fixed[kidEnd:]
 }
 
 // KeyIDs returns the key ids of the ring, in its order: the kid in the header of every token. They
