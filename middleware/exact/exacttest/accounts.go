@@ -221,6 +221,12 @@ func ownCosts(r *run) {
 		copy(call.Costs[:], costs)
 		return call
 	}
+	debt, one := own(500, 1, 500, 500), own(1, 1)
+	debt.Key, one.Key, debt.Past = r.key(1), r.key(1), true
+	r.call(debt)
+	if !r.call(one).Admitted {
+		r.fail("limits that are in debt refuse what costs nothing of them")
+	}
 	r.mistaken(map[string]exact.Call{
 		"costs below the cost": own(10, 1, 9), "a cost below its costs": own(8, 1, 9), "a negative one of the costs": own(10, -1, 10),
 		"costs of no limit": own(10, 1, 1, 1, 10), "costs without a cost": own(0, 1),

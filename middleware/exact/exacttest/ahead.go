@@ -149,6 +149,19 @@ func bookingsWait(r *run) {
 	r.in("before the booked one is a quarter of a second old").want(p, key, 1, false, 0)
 	r.clock.Advance(time.Microsecond)
 	r.want(p, key, 1, true, 0)
+
+	p, key = policy(meter(), storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Hour, Burst: 10}), r.key(1)
+	var booked []exact.Verdict
+	for range 4 {
+		booked = append(booked, r.book(p, key, ""))
+	}
+	r.back(booked[1].Receipt)
+	r.back(booked[2].Receipt)
+	r.clock.Advance(4 * time.Minute)
+	r.book(p, key, "")
+	if v := r.look(exact.Call{Key: key, Cost: 1, Policy: p}); v.Limits[1].Remaining != 7 {
+		r.fail("%+v, want 7 remaining of 10: 5 were charged in 4 minutes, and 2 of them given back", v.Verdict)
+	}
 }
 
 // mistakesAhead are calls that ask for what cannot be.
