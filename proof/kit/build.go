@@ -5,6 +5,7 @@ package kit
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,13 +25,20 @@ func Replace(t testing.TB, text string, oldnew ...string) string {
 	return text
 }
 
-// Overlay writes another text of a file into dir, and what -overlay of the go command wants to know of that. The file itself
-// is not touched.
-func Overlay(file string, text []byte, dir string) (overlay string, err error) {
-	original, err := filepath.Abs(file)
-	changed, overlay := filepath.Join(dir, "changed"+filepath.Ext(file)), filepath.Join(dir, "overlay.json")
-	list, _ := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
-	return overlay, errors.Join(err, os.WriteFile(changed, text, 0o600), os.WriteFile(overlay, list, 0o600))
+// Overlay writes other texts of files, which may be new, into dir, and what -overlay of the go command wants to know of
+// them. The files themselves are not touched.
+func Overlay(texts map[string][]byte, dir string) (overlay string, err error) {
+	changed := map[string]string{}
+	for file, text := range texts {
+		original, err := filepath.Abs(file)
+		changed[original] = filepath.Join(dir, fmt.Sprintf("changed%d%s", len(changed), filepath.Ext(file)))
+		if err = errors.Join(err, os.WriteFile(changed[original], text, 0o600)); err != nil {
+			return "", err
+		}
+	}
+	list, _ := json.Marshal(map[string]any{"Replace": changed})
+	overlay = filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, list, 0o600)
 }
 
 // Build builds the program of a directory, with its main.go changed as by Replace. It returns the path of
@@ -40,7 +48,7 @@ func Build(t testing.TB, dir string, oldnew ...string) string {
 	source, made := filepath.Join(dir, "main.go"), t.TempDir()
 	text := Replace(t, string(Must(os.ReadFile(source))(t)), oldnew...)
 	program := filepath.Join(made, "program")
-	build := exec.Command("go", "build", "-overlay", Must(Overlay(source, []byte(text), made))(t), "-o", program, ".")
+	build := exec.Command("go", "build", "-overlay", Must(Overlay(map[string][]byte{source: []byte(text)}, made))(t), "-o", program, ".")
 	build.Dir, build.Env = dir, append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -62,7 +62,7 @@ func fewest(t *testing.T, m *mutants.Mutant, of string) string {
 	t.Helper()
 	file, text, err := m.Broken(".")
 	require.NoError(t, err)
-	overlay := kit.Must(kit.Overlay(file, text, t.TempDir()))(t)
+	overlay := kit.Must(kit.Overlay(map[string][]byte{file: text}, t.TempDir()))(t)
 	cmd := exec.Command("go", "test", "-overlay="+overlay, "-vet=off", "-short", "-run=^"+of+"$", ".")
 	cmd.Env = append(os.Environ(), "TALLYSTICK_LONG=")
 	output, err := cmd.CombinedOutput()

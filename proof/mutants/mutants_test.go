@@ -25,7 +25,7 @@ func plainly(t *testing.T) *bench {
 	t.Helper()
 	if plain == nil {
 		dir := kit.Must(os.MkdirTemp("", "bench"))(t)
-		plain = kit.Must(newBench(sample, dir, "../user"))(t)
+		plain = kit.Must(newBench(sample, dir, nil, "../user"))(t)
 	}
 	return plain
 }
@@ -41,8 +41,7 @@ func TestMain(m *testing.M) {
 // TestTry breaks a sample in each way that ends differently.
 func TestTry(t *testing.T) {
 	kit.Outside(t)
-	b := plainly(t)
-	for name, tt := range map[string]struct {
+	tests := map[string]struct {
 		mutant *Mutant
 		want   outcome
 		by     string
@@ -62,12 +61,30 @@ func TestTry(t *testing.T) {
 		"embedded":            {&Mutant{In: "word.txt", Old: "hello", New: "bye"}, killed, "TestElsewhere"},
 		"a user notices":      {&Mutant{In: "Thrice", Old: "n + n + n", New: "n + n"}, killed, "../user.TestUse"},
 		"change is harmless":  {&Mutant{In: "Spin", Old: "i++", New: "i += 1"}, survived, ""},
-	} {
+		"signature":           {&Mutant{In: "Twice", Old: "Twice(n int) int { return n + n", New: "Twice(k int) int { return k"}, killed, "TestOutside"},
+	}
+	var all, compile []Mutant
+	for name, tt := range tests {
+		if tt.mutant == nil {
+			continue
+		}
+		if tt.mutant.Name = name; tt.want == killed || tt.want == survived {
+			compile = append(compile, *tt.mutant)
+		}
+		all = append(all, *tt.mutant)
+	}
+	behind := kit.Must(newBench(sample, t.TempDir(), compile, "../user"))(t)
+	require.Len(t, behind.number, len(compile)-2, "all but the signature and the file of words")
+	one := kit.Must(newBench(sample, t.TempDir(), all, "../user"))(t)
+	require.Empty(t, one.number, "one does not compile")
+	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := kit.Must(os.ReadFile(filepath.Join(sample, "sample.go")))(t)
-			r := b.try(t.TempDir(), tt.mutant, test{})
-			require.Equal(t, tt.want, r.outcome, r.output)
-			require.Equal(t, testOf(tt.by), r.by, r.output)
+			for _, b := range []*bench{plainly(t), behind, one} {
+				r := b.try(t.TempDir(), tt.mutant, test{})
+				require.Equal(t, tt.want, r.outcome, r.output)
+				require.Equal(t, testOf(tt.by), r.by, r.output)
+			}
 			after := kit.Must(os.ReadFile(filepath.Join(sample, "sample.go")))(t)
 			require.Equal(t, before, after, "the file itself is never touched")
 		})

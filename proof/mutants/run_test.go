@@ -112,7 +112,7 @@ func run(t *testing.T, pkg string, specs []Mutant, p plan, others ...string) {
 		fmt.Println("mutants: tried 0 of 0")
 		return
 	}
-	b, err := newBench(pkg, t.TempDir(), others...)
+	b, err := newBench(pkg, t.TempDir(), specs, others...)
 	if err != nil {
 		t.Fatal(err)
 	}

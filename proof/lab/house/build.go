@@ -73,7 +73,7 @@ func Build(ctx context.Context, dir string, without *Breakage, flags ...string) 
 		if err != nil {
 			return "", fmt.Errorf("-without %s: its place is %w", without.Name, err)
 		}
-		overlay, err := kit.Overlay(filepath.Join(root, file), text, dir)
+		overlay, err := kit.Overlay(map[string][]byte{filepath.Join(root, file): text}, dir)
 		if err != nil {
 			return "", err
 		}
