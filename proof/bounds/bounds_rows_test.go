@@ -204,6 +204,43 @@ func TestFixedWindowOfTwoClocks(t *testing.T) {
 	}
 }
 
+// To look costs nothing and sells nothing: no challenge and no token counts as sent, and no endpoint as named.
+func TestDryRunIssuesNoChallenge(t *testing.T) {
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest} {
+		now := new(handlers.Clock)
+		cfg := handlers.Challenging(now, mode)
+		cfg.Challenge.Path = "/tally/"
+		log := handlers.LogTo(&cfg)
+		m := handlers.NewLimiter(t, cfg)
+		token := handlers.Check(t, handlers.NewLimiter(t, handlers.Challenging(now, middleware.WhenExhausted)), handlers.Visitor, 5).Token()
+		handlers.Allowed(t, m, handlers.Visitor, 6)
+		ask := middleware.Ask{Identity: handlers.Visitor, Tokens: []string{token, handlers.Forgery(token)}, DryRun: true}
+		before := m.Stats()
+		for range 20 {
+			require.False(t, handlers.Decided(t, m, ask).Allowed)
+			now.Advance(time.Second)
+		}
+		require.Equal(t, before, m.Stats(), mode)
+		require.Empty(t, log.Lines())
+	}
+}
+
+// A dry run does not look at a proof, so the proof is good afterwards.
+func TestDryRunRedeemsNoProof(t *testing.T) {
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest} {
+		m := handlers.NewLimiter(t, handlers.Challenging(new(handlers.Clock), mode))
+		handlers.Allowed(t, m, handlers.Visitor, 6)
+		ask := middleware.Ask{Identity: handlers.Visitor, Proof: handlers.Solve(t, *handlers.Check(t, m, handlers.Visitor, 1).Offered), DryRun: true}
+		before := m.Stats()
+		dry := handlers.Decided(t, m, ask)
+		require.False(t, dry.Allowed)
+		require.Empty(t, dry.Proof)
+		require.Equal(t, before, m.Stats(), mode)
+		ask.DryRun = false
+		require.True(t, handlers.Decided(t, m, ask).Allowed)
+	}
+}
+
 // What a client shows takes as much memory and no more, however large it is.
 func TestAskOfMegabytes(t *testing.T) {
 	if kit.Race {
