@@ -83,8 +83,9 @@ func (r *Records) add(at int, cost, slack int64) {
 		rec.base = rec.own // a process that joins takes it over
 	}
 	unsent := int64(rec.own.plus - rec.lastTold().plus)
-	if 2*unsent >= slack && unsent >= min(slack, 2) || r.live == 0 || r.leaving {
-		r.tell(at, r.leaving || slack > 2 && int64(r.unacked(rec)) >= slack)
+	urgent := r.leaving || r.waiting[r.keys[at]] != nil || slack > 2 && int64(r.unacked(rec)) >= slack
+	if urgent || 2*unsent >= slack && unsent >= min(slack, 2) || r.live == 0 {
+		r.tell(at, urgent)
 	}
 }
 

@@ -75,6 +75,11 @@ func TestTells(t *testing.T) {
 	require.Nil(t, a.Batch(at(100*ms), 2))
 	a.Add(at(100*ms), minute(2), 2, 5)
 	require.NotNil(t, a.Batch(at(100*ms), 2), "at once where the next would wait")
+	a.Answered(at(101*ms), 2)
+
+	_, _ = a.Wait(minute(1), 100) // all is told, and another request is admitted before this one looks again
+	a.Add(at(110*ms), minute(1), 1, 2)
+	require.NotNil(t, a.Batch(at(110*ms), 2), "at once where a request waits, whatever came first")
 
 	one := gossip.New(gossip.Config{Name: 3})
 	require.EqualValues(t, 2, one.Look(minute(1), 100).Slack)
