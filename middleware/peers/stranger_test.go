@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"maps"
 	"net"
 	"runtime"
 	"sync"
@@ -199,6 +200,9 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 			require.Equal(t, all[1].sum(), all[0].sum())
 			require.Equal(t, all[1].sum(), newcomer.sum())
 			held = max(held, runtime.NumGoroutine()-idle)
+			wires := newcomer.wires()
+			time.Sleep(200 * time.Millisecond)
+			require.True(t, maps.Equal(wires, newcomer.wires()), "a stranger takes no place of a peer")
 			closeAll(newcomer)
 		}
 		require.Less(t, held, 6*strangers+1000, "one for each here, and those of the network of the test")
@@ -209,6 +213,17 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 		require.NotContains(t, all[0].log.String(), "peers-late")
 		closeAll(all...)
 	})
+}
+
+// wires are the connections that a process has, by its peers.
+func (g *Group) wires() map[uint64]*wire {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := map[uint64]*wire{}
+	for name, p := range g.peers {
+		all[name] = p.wire
+	}
+	return all
 }
 
 // enter connects as a member that has the secret and does not play by the rules.

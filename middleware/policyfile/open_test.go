@@ -155,7 +155,7 @@ PATH:4: policies.upload: is missing: the program serves it
 PATH:8: policies.contact.limits[1].quota: must be at least 1, not 0
 PATH:8: policies.contact.limits[1].window: must be a duration such as "1s", "15m" or "24h"
 PATH:9: policies.contact.challange: is none of limits, secrets, tiers, units, limitsFor, instances, identity, tokenTransport, maxClients, challenge, exact, concurrency, byOutcome, quiet, fields, shadow, advanced
-PATH:12: policies.login.limits[0].burst: belongs to a "token-bucket"; leave it out for a sliding-window
+PATH:12: policies.login.limits[0].burst: belongs to a "token-bucket"; leave it out without one
 PATH:14: policies.login.tiers.pro: must have the names, algorithms, windows and zones of limits, and the same shadow, in that order; tiers differ in quota and burst alone
 PATH:15: policies.login.tiers["a.b"].limits[0].window: must be whole seconds, from 1 s to 366 days, not 1.5 s
 PATH:16: policies.login.byOutcome: cannot go with insecureNoMemory: what is charged after the response would be counted nowhere

@@ -73,7 +73,7 @@ func TestElementsHaveSoManyPairs(t *testing.T) {
 // FuzzParseAddress: all that package netip reads is read as it does, and what is read beyond that is the same with a
 // port, an empty port, or brackets less.
 func FuzzParseAddress(f *testing.F) {
-	for _, s := range []string{"203.0.113.5", "203.0.113.5:", "[2001:db8::1]", "[2001:db8::1]:", " [fe80::1%eth0]:80", "::ffff:203.0.113.5", "[203.0.113.5]:80", "2001:db8::1:80"} {
+	for _, s := range []string{"203.0.113.5", "203.0.113.5:", "[2001:db8::1]", "[2001:db8::1]:", " [fe80::1%eth0]:80", "::ffff:203.0.113.5", "[203.0.113.5]:80", "2001:db8::1:80", "[2001:db8::1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -93,6 +93,7 @@ func FuzzParseAddress(f *testing.F) {
 			again, ok := ParseAddress(node.String())
 			require.True(t, ok)
 			require.Equal(t, node, again)
+			require.Equal(t, strings.HasPrefix(s, "["), strings.Contains(s, "]"))
 		}
 	})
 }
