@@ -111,7 +111,6 @@ var (
 	settling          = handlers.Settling
 	showing           = handlers.Showing
 	showingCookie     = handlers.ShowingCookie
-	sites             = handlers.Sites
 	solve             = handlers.Solve
 	solved            = handlers.Solved
 	spend             = handlers.Spend
