@@ -153,7 +153,9 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 	results := map[string]*result{}
 	err = s.play(ctx, func(ctx context.Context, number, pass int, on func() bool) error {
 		r := chosen[number]
+		mu.Lock() // rows that go on meanwhile begin at once
 		fmt.Fprintf(stderr, "attack: row %d of %d, %s\n", number+1, len(chosen), r.name)
+		mu.Unlock()
 		got, err := play(ctx, s.servers, sc, r, number, pass, on)
 		if err != nil {
 			return err
