@@ -225,7 +225,7 @@ func TestDryRunIssuesNoChallenge(t *testing.T) {
 	}
 }
 
-// A dry run does not look at a proof, so the proof is good afterwards.
+// A dry run does not look at a proof, so the proof is good afterwards; and it charges no bought tally.
 func TestDryRunRedeemsNoProof(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest} {
 		m := handlers.NewLimiter(t, handlers.Challenging(new(handlers.Clock), mode))
@@ -237,7 +237,12 @@ func TestDryRunRedeemsNoProof(t *testing.T) {
 		require.Empty(t, dry.Proof)
 		require.Equal(t, before, m.Stats(), mode)
 		ask.DryRun = false
-		require.True(t, handlers.Decided(t, m, ask).Allowed)
+		bought := handlers.Decided(t, m, ask)
+		require.True(t, bought.Allowed)
+		for range 10 { // what was bought is not charged either
+			dry := handlers.Decided(t, m, middleware.Ask{Identity: handlers.Visitor, Tokens: []string{bought.Token()}, DryRun: true})
+			require.Equal(t, mode != middleware.EveryRequest, dry.Allowed, mode)
+		}
 	}
 }
 
