@@ -245,7 +245,8 @@ func (g *Group) meet(w *wire) *peer {
 	return p
 }
 
-// say sends a peer how this process is, and the addresses of those that it hears, if there is room.
+// say sends a peer how this process is, and the addresses of those that it hears. The first frame has no room for them, and no era: so a
+// process that starts waits for the next one.
 func (g *Group) say(p *peer, room bool) {
 	if p.wire == nil {
 		return
@@ -253,7 +254,11 @@ func (g *Group) say(p *peer, room bool) {
 	p.status = time.Now()
 	b := binary.BigEndian.AppendUint64(nil, uint64(g.cfg.Now().UnixMilli()))
 	b = binary.BigEndian.AppendUint64(b, g.roster.digest)
-	b = append(binary.BigEndian.AppendUint64(b, p.era), g.ready)
+	era := p.era
+	if !room {
+		era = 0
+	}
+	b = append(binary.BigEndian.AppendUint64(b, era), g.ready)
 	for _, o := range g.peers {
 		if room && o.wire != nil && o != p {
 			b = append(append(b, o.address...), '\n')
@@ -370,7 +375,9 @@ func (g *Group) learn(p *peer, content []byte) {
 		g.ring(listsAlarm, p.address, "ours", g.roster.list)
 	}
 	g.roster.hear(string(content[25:]), p.heard)
-	p.theirs, p.ready = binary.BigEndian.Uint64(content[16:]), content[24] == 1
+	if era := binary.BigEndian.Uint64(content[16:]); era != 0 {
+		p.theirs, p.ready = era, content[24] == 1
+	}
 	if p.theirs != p.pulled && g.ready == 1 {
 		g.pull(p)
 	}

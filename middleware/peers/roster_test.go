@@ -5,6 +5,7 @@ package peers
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -200,4 +201,36 @@ func (whole) LookupNetIP(_ context.Context, network, _ string) (ips []netip.Addr
 		return nil, errors.New(network)
 	}
 	return []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}, nil
+}
+
+// The first frame has no room for the addresses that a process hears, and no era. So a process that starts does not take
+// the records of one peer and serve before it knows of the others.
+func TestAddressesComeBeforeTheEra(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(3)
+		all := w.fleet(list...)
+		conn, s := w.enter(list[0], 9)
+		_, err := conn.Write(s.out.append(nil, statusFrame, nil, status(time.Now(), 0, 0, 1)))
+		require.NoError(t, err)
+		era := func() uint64 {
+			_, content, err := s.in.read(conn, new([]byte))
+			require.NoError(t, err)
+			return binary.BigEndian.Uint64(content[16:])
+		}
+		require.Zero(t, era())
+		require.NotZero(t, era())
+		time.Sleep(50 * time.Millisecond)
+		theirs := func() uint64 {
+			all[0].mu.Lock()
+			defer all[0].mu.Unlock()
+			return all[0].peers[9].theirs
+		}
+		require.Zero(t, theirs(), "not known yet")
+		_, err = conn.Write(s.out.append(nil, statusFrame, nil, append(status(time.Now(), 0, 7, 1), list[1]...)))
+		require.NoError(t, err)
+		time.Sleep(50 * time.Millisecond)
+		require.EqualValues(t, 7, theirs())
+		require.NoError(t, conn.Close())
+		closeAll(all...)
+	})
 }
