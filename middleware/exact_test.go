@@ -293,7 +293,7 @@ func TestExactCallIsTheCallOfARequest(t *testing.T) {
 	_, err = h.M.CallFor(middleware.Identity{})
 	require.ErrorContains(t, err, "has no account")
 	_, err = newLimiter(t, contact(c)).CallFor(customer.For("another product")) // it is counted by the policy that has the counter
-	require.EqualError(t, err, `middleware: the policy "contact" has no exact counter: ask the policy whose Config.Exact has it`)
+	require.EqualError(t, err, `middleware: the policy "contact" has no exact counter: set its Config.Exact, or ask the policy that has one`)
 }
 
 // An operator sees what a customer has used, and has it forgotten: on the instance that is asked at

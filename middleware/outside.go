@@ -142,7 +142,7 @@ func (m *Middleware) CallFor(id Identity) (exact.Call, error) {
 func (e *engine) hasAccount(id Identity) error {
 	switch {
 	case e.exact == nil:
-		return fmt.Errorf("middleware: the policy %q has no exact counter: ask the policy whose Config.Exact has it", e.name)
+		return fmt.Errorf("middleware: the policy %q has no exact counter: set its Config.Exact, or ask the policy that has one", e.name)
 	case id.IsZero():
 		return errors.New("middleware: the identity is zero: it names no client, and has no account")
 	}

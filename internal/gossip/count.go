@@ -83,6 +83,7 @@ func (r *Records) add(at int, cost, slack int64) {
 		rec.base = rec.own // a process that joins takes it over
 	}
 	unsent := int64(rec.own.plus - rec.lastTold().plus)
+	// One that waits may have looked before this: what it waits for is told now. So is what the next would wait for.
 	urgent := r.leaving || r.waiting[r.keys[at]] != nil || slack > 2 && int64(r.unacked(rec)) >= slack
 	if urgent || 2*unsent >= slack && unsent >= min(slack, 2) || r.live == 0 {
 		r.tell(at, urgent)

@@ -375,7 +375,7 @@ func (g *Group) learn(p *peer, content []byte) {
 		g.ring(listsAlarm, p.address, "ours", g.roster.list)
 	}
 	g.roster.hear(string(content[25:]), p.heard)
-	if era := binary.BigEndian.Uint64(content[16:]); era != 0 {
+	if era := binary.BigEndian.Uint64(content[16:]); era != 0 { // else it is the first frame
 		p.theirs, p.ready = era, content[24] == 1
 	}
 	if p.theirs != p.pulled && g.ready == 1 {

@@ -136,11 +136,7 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	var flags []string
-	if *soaks > 0 {
-		flags = append(flags, "-race")
-	}
-	made, err := house.Build(ctx, dir, broken, flags...)
+	made, err := house.Build(ctx, dir, broken, *soaks > 0)
 	if err != nil {
 		return false, err
 	}
@@ -151,11 +147,13 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 	defer func() { err = errors.Join(err, s.servers.Stop()) }()
 	var mu sync.Mutex
 	results := map[string]*result{}
-	err = s.play(ctx, func(ctx context.Context, number, pass int, on func() bool) error {
+	err = s.rounds(ctx, func(ctx context.Context, number, pass int, on func() bool) error {
 		r := chosen[number]
-		mu.Lock() // rows that go on meanwhile begin at once
-		fmt.Fprintf(stderr, "attack: row %d of %d, %s\n", number+1, len(chosen), r.name)
-		mu.Unlock()
+		if pass == 0 {
+			mu.Lock() // rows that go on meanwhile begin at once
+			fmt.Fprintf(stderr, "attack: row %d of %d, %s\n", number+1, len(chosen), r.name)
+			mu.Unlock()
+		}
 		got, err := play(ctx, s.servers, sc, r, number, pass, on)
 		if err != nil {
 			return err

@@ -107,7 +107,7 @@ func TestFaultsOfInstancesAreFoundOut(t *testing.T) {
 			dir, one := t.TempDir(), short
 			one.instances = 1
 			s := soak{operator: operator{dir: dir, sc: one, secrets: []string{secret()}, rows: kit.Must(chosen("washed-out"))(t)}}
-			require.NoError(t, s.open(t.Context(), kit.Must(house.Build(t.Context(), dir, &house.Breakage{Mutant: m}))(t)))
+			require.NoError(t, s.open(t.Context(), kit.Must(house.Build(t.Context(), dir, &house.Breakage{Mutant: m}, false))(t)))
 			t.Cleanup(func() { _ = s.servers.Stop() })
 			_, err := play(t.Context(), s.servers, one, s.rows[0], 0, 0, nil)
 			if err != nil {

@@ -83,8 +83,11 @@ type soak struct {
 	heap, goroutines series
 }
 
-// play has play take a row after the other.
-func (o *soak) play(ctx context.Context, play func(ctx context.Context, number, pass int, on func() bool) error) error {
+// A playing plays the row of a number, for the pass-th time. A row that goes on meanwhile does so while on says it.
+type playing func(ctx context.Context, number, pass int, on func() bool) error
+
+// rounds plays the rows: one after the other, once, or in a soak again and again.
+func (o *soak) rounds(ctx context.Context, play playing) error {
 	if o.long == 0 {
 		for i := range o.rows {
 			if err := play(ctx, i, 0, func() bool { return false }); err != nil {
@@ -96,10 +99,10 @@ func (o *soak) play(ctx context.Context, play func(ctx context.Context, number, 
 	over, end := context.WithCancel(ctx)
 	defer end()
 	on := func() bool { return over.Err() == nil }
-	errs := make([]error, len(o.rows))
+	errs := make([]error, 1+len(o.rows))
 	all := []func(){func() {
 		defer end()
-		errs[0] = o.passes(ctx, play)
+		errs[len(o.rows)] = o.passes(ctx, play)
 	}}
 	for i, r := range o.rows {
 		if r.honest == meanwhile {
@@ -117,7 +120,7 @@ func (o *soak) play(ctx context.Context, play func(ctx context.Context, number, 
 
 // passes plays the rows that do not go on meanwhile. While each is played, the secrets and the policies change. After all of
 // them it is a later window, and all tokens are dead.
-func (o *soak) passes(ctx context.Context, play func(ctx context.Context, number, pass int, on func() bool) error) error {
+func (o *soak) passes(ctx context.Context, play playing) error {
 	for began, pass := time.Now(), 0; ctx.Err() == nil && (pass < 2 || time.Since(began) < o.long); pass++ {
 		for i, r := range o.rows {
 			if r.honest == meanwhile || r.counter != "" && pass > 0 { // a window of the exact routes does not end

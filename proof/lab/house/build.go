@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/tallystick/tallystick/proof/kit"
@@ -57,7 +58,7 @@ func Named(name string) (*Breakage, error) {
 const module = "github.com/tallystick/tallystick/proof/lab"
 
 // Build builds the lab into dir, with one defence broken or whole, and returns the program: its verb "serve" is an instance.
-func Build(ctx context.Context, dir string, without *Breakage, flags ...string) (string, error) {
+func Build(ctx context.Context, dir string, without *Breakage, race bool) (string, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	list.Stderr = os.Stderr
 	out, err := list.Output()
@@ -66,7 +67,7 @@ func Build(ctx context.Context, dir string, without *Breakage, flags ...string) 
 	}
 	home := strings.TrimSpace(string(out))
 	made := filepath.Join(dir, "lab")
-	args := append([]string{"build", "-o", made}, flags...)
+	args := []string{"build", "-o", made, "-race=" + strconv.FormatBool(race)}
 	if without != nil {
 		root := filepath.Join(home, "..", "..")
 		file, text, err := without.Broken(root)
