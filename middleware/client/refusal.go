@@ -68,6 +68,20 @@ func readChallenge(h http.Header) pow.Challenge {
 	return pow.Challenge{}
 }
 
+// unknown is what remains where the server does not say.
+const unknown = -1
+
+// remaining returns the smallest r of a response's RateLimit fields, or unknown.
+func remaining(h http.Header) int {
+	least := unknown
+	for _, l := range httpfield.RateLimits(h) {
+		if least == unknown || l.Remaining < least {
+			least = l.Remaining
+		}
+	}
+	return least
+}
+
 // kindOf tells challenges apart by purpose, so that requests with the same need can pay
 // together. A challenge does not name its policy, but all requests of a policy have the same
 // RateLimit-Policy beside it. If a pass has another quota than the shared tally, there are

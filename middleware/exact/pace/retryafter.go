@@ -33,56 +33,17 @@ func retryAfter(now time.Time, resp *http.Response) time.Duration {
 		wait = httpfield.RetryAfter(now, resp.Header)
 	}
 	if wait == 0 { // else that is what counts: draft section 6
-		wait = max(rateLimit(resp.Header), xRateLimit(now, resp.Header))
+		wait = xRateLimit(now, resp.Header)
+		for _, limit := range httpfield.RateLimits(resp.Header) {
+			if limit.Remaining == 0 {
+				wait = max(wait, limit.Reset)
+			}
+		}
 	}
 	if wait == 0 && refused {
 		wait = mute
 	}
 	return min(wait, believed)
-}
-
-// rateLimit returns the longest t of the limits that have nothing left. The field is a List
-// of Strings with parameters (RFC 9651). A name may hold what else ends an item.
-func rateLimit(h http.Header) (wait time.Duration) {
-	for _, line := range h.Values("RateLimit") {
-		for limit := range quotedSplit(line, ',') {
-			var spent bool
-			var until time.Duration
-			for parameter := range quotedSplit(limit, ';') {
-				switch name, value, _ := strings.Cut(strings.TrimSpace(parameter), "="); name {
-				case "r":
-					spent = value == "0"
-				case "t":
-					until, _ = httpfield.Seconds(value)
-				}
-			}
-			if spent {
-				wait = max(wait, until)
-			}
-		}
-	}
-	return wait
-}
-
-// quotedSplit yields the parts of s between separators that are not within quotes.
-func quotedSplit(s string, separator byte) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		from, quoted := 0, false
-		for i := 0; i < len(s); i++ {
-			switch {
-			case quoted && s[i] == '\\':
-				i++
-			case s[i] == '"':
-				quoted = !quoted
-			case s[i] == separator && !quoted:
-				if !yield(s[from:i]) {
-					return
-				}
-				from = i + 1
-			}
-		}
-		yield(s[from:])
-	}
 }
 
 // The prefixes of remaining and reset, with what is counted behind them or nothing:

@@ -1,55 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package client
+package httpfield
 
 import (
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/tallystick/tallystick/middleware/internal/httpfield"
+	"time"
 )
 
-// unknown is what remains where the server does not say.
-const unknown = -1
+// A Limit is a member of a RateLimit field.
+type Limit struct {
+	Remaining int           // r
+	Reset     time.Duration // t; 0 if the server does not say
+}
 
 // maxRateLimit is how many bytes of RateLimit fields are read. Eight limits with
 // names of 64 bytes take 700.
 const maxRateLimit = 4 << 10
 
-// remaining returns the smallest r of a response's RateLimit fields, or
-// unknown.
+// RateLimits returns the limits of a response's RateLimit fields that say what remains.
 //
 // The field is a List of Strings with parameters. The parameter r, an Integer not below zero, is
 // the remaining quota units (RFC 9651; section 4.1 of the draft that package middleware names). A
 // malformed member voids the whole list, as in RFC 9651: half a list would name the wrong smallest.
 // The Dictionary of older drafts is void too. A limit without r is ignored.
-func remaining(h http.Header) int {
-	least, size := unknown, 0
+func RateLimits(h http.Header) (limits []Limit) {
+	size := 0
 	for _, line := range h["Ratelimit"] {
 		if size += len(line); size > maxRateLimit {
-			return unknown
+			return nil
 		}
 		for rest := strings.Trim(line, " \t"); rest != ""; {
-			var r int
+			l := Limit{Remaining: unsaid}
 			var ok bool
-			if r, rest, ok = member(rest); !ok {
-				return unknown
+			if rest, ok = l.read(rest); !ok {
+				return nil
 			}
-			if r != unknown && (least == unknown || r < least) {
-				least = r
+			if l.Remaining != unsaid {
+				limits = append(limits, l)
 			}
 		}
 	}
-	return least
+	return limits
 }
 
-// member reads a limit and the comma behind it. It returns the limit's r, or
-// unknown if it has none.
-func member(s string) (r int, rest string, ok bool) {
-	r = unknown
+// unsaid is what remains where the server does not say.
+const unsaid = -1
+
+// read reads a limit and the comma behind it.
+func (l *Limit) read(s string) (rest string, ok bool) {
 	if !strings.HasPrefix(s, `"`) {
-		return 0, "", false
+		return "", false
 	}
 	_, s, ok = bareItem(s)
 	for ok && strings.HasPrefix(s, ";") {
@@ -59,28 +61,27 @@ func member(s string) (r int, rest string, ok bool) {
 		if s = s[end:]; strings.HasPrefix(s, "=") {
 			value, s, ok = bareItem(s[1:])
 		}
-		switch {
-		case key == "":
-			return 0, "", false
-		case key == "r":
-			if !httpfield.IsDigits(value) {
-				return 0, "", false
-			}
-			n, err := strconv.ParseInt(value, 10, 32)
-			if r = int(n); err != nil {
-				return 0, "", false
+		switch key {
+		case "":
+			return "", false
+		case "t":
+			l.Reset, _ = Seconds(value)
+		case "r":
+			n, err := strconv.ParseUint(value, 10, 31)
+			if l.Remaining = int(n); err != nil {
+				return "", false
 			}
 		}
 	}
 	s = strings.TrimLeft(s, " \t")
 	if !ok || s == "" {
-		return r, "", ok
+		return "", ok
 	}
 	if s[0] != ',' {
-		return 0, "", false
+		return "", false
 	}
 	s = strings.TrimLeft(s[1:], " \t")
-	return r, s, s != "" // a list does not end in a comma
+	return s, s != "" // a list does not end in a comma
 }
 
 // bareItem cuts a bare item off, without a look at its type except for a String,
