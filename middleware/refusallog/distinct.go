@@ -42,13 +42,3 @@ func (c *distinct) about() uint64 {
 	}
 	return uint64(math.Round(estimate))
 }
-
-// mixed spreads the bits of a hash: HyperLogLog reads the first ones, where FNV differs
-// least for texts that differ at their ends. The constants are from splitmix64.
-func mixed(h uint64) uint64 {
-	h ^= h >> 30
-	h *= 0xbf58476d1ce4e5b9
-	h ^= h >> 27
-	h *= 0x94d049bb133111eb
-	return h ^ h>>31
-}

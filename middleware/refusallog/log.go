@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -41,9 +40,7 @@ type Log struct {
 	top    int
 	now    func() time.Time
 
-	// Copied for a new policy, and never changed: readers take no lock.
-	policies atomic.Pointer[map[string]*policy]
-	grow     sync.Mutex
+	policies sync.Map     // *policy, by name
 	due      atomic.Int64 // when the next line is due, in ns since 1970; 0: there is nothing to tell
 }
 
@@ -57,7 +54,6 @@ func New(cfg Config) *Log {
 		l.now = time.Now
 	}
 	l.every, l.top = max(time.Second, l.every), max(1, min(l.top, 20))
-	l.policies.Store(&map[string]*policy{})
 	return l
 }
 
@@ -85,20 +81,11 @@ func (l *Log) Flush() { l.tell(l.now(), true) }
 
 // policy returns what is counted of a policy.
 func (l *Log) policy(name string) *policy {
-	if p := (*l.policies.Load())[name]; p != nil {
-		return p
+	p, there := l.policies.Load(name)
+	if !there {
+		p, _ = l.policies.LoadOrStore(name, &policy{name: name, reasons: map[middleware.Reason]uint64{}})
 	}
-	l.grow.Lock()
-	defer l.grow.Unlock()
-	old := *l.policies.Load()
-	if p := old[name]; p != nil {
-		return p
-	}
-	grown := maps.Clone(old)
-	p := &policy{name: name}
-	grown[name] = p
-	l.policies.Store(&grown)
-	return p
+	return p.(*policy)
 }
 
 // announce has the next line be due at a time, or before.
@@ -115,9 +102,13 @@ func (l *Log) announce(at int64) {
 // either it is told here, or the announcement stands.
 func (l *Log) tell(now time.Time, all bool) {
 	l.due.Store(0)
-	policies := *l.policies.Load()
-	for _, name := range slices.Sorted(maps.Keys(policies)) {
-		line, due := policies[name].take(now, l.every, l.top, all)
+	var policies []*policy
+	for _, p := range l.policies.Range {
+		policies = append(policies, p.(*policy))
+	}
+	slices.SortFunc(policies, func(p, q *policy) int { return cmp.Compare(p.name, q.name) })
+	for _, p := range policies {
+		line, due := p.take(now, l.every, l.top, all)
 		if due != 0 {
 			l.announce(due)
 		}

@@ -3,7 +3,8 @@
 package refusallog
 
 import (
-	"hash/fnv"
+	"crypto/sha256"
+	"encoding/binary"
 	"log/slog"
 	"maps"
 	"slices"
@@ -30,12 +31,7 @@ type policy struct {
 
 // count counts a refusal of a client, "" if unknown, and returns when to log it.
 func (p *policy) count(d *middleware.Decision, client string, now time.Time, every time.Duration) (due int64) {
-	var hash uint64
-	if client != "" {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(client))
-		hash = mixed(h.Sum64())
-	}
+	hash := sha256.Sum256([]byte(client))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.refused == 0 {
@@ -45,13 +41,10 @@ func (p *policy) count(d *middleware.Decision, client string, now time.Time, eve
 	if d.Allowed {
 		p.withheld++
 	}
-	if p.reasons == nil {
-		p.reasons = map[middleware.Reason]uint64{}
-	}
 	p.reasons[d.Reason]++
 	if client != "" {
 		p.clients.add(client, d.Reason)
-		p.distinct.add(hash)
+		p.distinct.add(binary.BigEndian.Uint64(hash[:]))
 	}
 	return p.due(now, every)
 }
