@@ -3,6 +3,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -41,7 +42,7 @@ func (x *exchange) prove(m move) (string, error) {
 		// spent.)
 		x.alone = true
 	}
-	if x.tries >= x.opts.maxAttempts {
+	if x.tries >= cmp.Or(x.t.MaxAttempts, defaultAttempts) {
 		x.alone = true // the tokens of others have not helped so far
 	}
 	switch {
@@ -58,7 +59,7 @@ func (x *exchange) prove(m move) (string, error) {
 			return "", err
 		case to == trying, to == looking:
 			x.tries++
-			x.shared = x.mem.jar.boughtSince(x.origin, x.kind, x.sent)
+			x.shared = x.t.jar.boughtSince(x.origin, x.kind, x.sent)
 			return "", nil
 		}
 		x.alone = to == alone
@@ -74,7 +75,7 @@ func (x *exchange) queue(m move) (role, error) {
 		x.place = p
 	}
 	p.sent, p.again, p.expires, p.ttl = x.sent, x.tries > 0, m.expires, m.challenge.TTL
-	to := x.mem.queues.come(time.Now(), p, &x.mem.jar)
+	to := x.t.queues.come(time.Now(), p, &x.t.jar)
 	if to != waiting {
 		return to, nil
 	}
@@ -85,7 +86,7 @@ func (x *exchange) queue(m move) (role, error) {
 		case to := <-p.called:
 			return to, nil
 		case <-timer.C:
-			to, longer := x.mem.queues.overdue(time.Now(), p)
+			to, longer := x.t.queues.overdue(time.Now(), p)
 			if to != waiting {
 				return to, nil
 			}
@@ -98,7 +99,7 @@ func (x *exchange) queue(m move) (role, error) {
 
 // pay solves the challenge, while that lives, unless there is a proof that another request has left.
 func (x *exchange) pay(m move) (string, error) {
-	if x.paid = x.mem.jar.take(x.origin, x.route, time.Now()); x.paid.proof != "" {
+	if x.paid = x.t.jar.take(x.origin, x.route, time.Now()); x.paid.proof != "" {
 		return "", nil
 	}
 	ctx, cancel := context.WithDeadline(x.req.Context(), m.expires)
@@ -118,10 +119,10 @@ func (x *exchange) pay(m move) (string, error) {
 
 // solve solves one challenge at a time: two in parallel would both be late.
 func (x *exchange) solve(ctx context.Context, c *pow.Challenge) (proof string, err error) {
-	if err := x.mem.solver.take(ctx); err != nil {
+	if err := x.t.solver.take(ctx); err != nil {
 		return "", err
 	}
-	defer x.mem.solver.pass()
+	defer x.t.solver.pass()
 	x.solves++
-	return pow.Solve(ctx, c.Text, pow.SolveOptions{MaxWork: x.opts.maxWork, Workers: x.opts.workers})
+	return pow.Solve(ctx, c.Text, pow.SolveOptions{MaxWork: x.t.MaxWork, Workers: x.t.Workers})
 }

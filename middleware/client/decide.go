@@ -3,6 +3,7 @@
 package client
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -70,7 +71,7 @@ func (x *exchange) mayNotResend(r *refusal) string {
 		return notRewindable
 	case r.status == http.StatusServiceUnavailable && !httpfield.Idempotent(x.req.Method):
 		return maybeProcessed
-	case x.attempts-x.tries >= x.opts.maxAttempts:
+	case x.attempts-x.tries >= cmp.Or(x.t.MaxAttempts, defaultAttempts):
 		return noMoreAttempts
 	}
 	return ""
@@ -84,9 +85,9 @@ func (x *exchange) mayNotSolve(r *refusal) string {
 		return callerManaged
 	case c.Text == "", c.TTL <= 0, c.Text == x.answered:
 		return badChallenge
-	case c.Work > x.opts.maxWork:
+	case c.Work > cmp.Or(x.t.MaxWork, defaultWork):
 		return tooMuchWork
-	case x.solves >= x.opts.maxSolves:
+	case x.solves >= cmp.Or(x.t.MaxSolves, defaultSolves):
 		return noMoreSolves
 	}
 	return ""
@@ -95,7 +96,7 @@ func (x *exchange) mayNotSolve(r *refusal) string {
 // patience returns the longest wait that is still worth it: a request whose
 // context ends with the wait could not be sent any more.
 func (x *exchange) patience() time.Duration {
-	most := x.opts.maxWait - x.waited
+	most := cmp.Or(x.t.MaxWait, defaultWait) - x.waited
 	if deadline, ok := x.req.Context().Deadline(); ok {
 		most = min(most, time.Until(deadline)-time.Nanosecond)
 	}

@@ -3,6 +3,7 @@
 package client
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"time"
@@ -10,28 +11,9 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
-// options are the settings of a Transport, with defaults applied.
-type options struct {
-	base        http.RoundTripper
-	maxWork     uint64
-	maxSolves   int
-	maxWait     time.Duration
-	maxAttempts int
-	workers     int
-	observe     func(Event)
-}
-
-// memory is shared by the exchanges of a Transport. The zero value is empty.
-type memory struct {
-	jar    jar
-	queues queues
-	solver turn
-}
-
 // exchange is one RoundTrip: a request and its progress.
 type exchange struct {
-	opts   options
-	mem    *memory
+	t      *Transport
 	req    *http.Request
 	origin string // "" if none of our fields are sent or kept
 	route  uint64
@@ -61,8 +43,8 @@ type move struct {
 	wait      time.Duration // with waiting, how long; with waitTooLong, how long it would be
 }
 
-func newExchange(opts options, mem *memory, req *http.Request) *exchange {
-	x := &exchange{opts: opts, mem: mem, req: req}
+func newExchange(t *Transport, req *http.Request) *exchange {
+	x := &exchange{t: t, req: req}
 	if !bringsOwn(req.Header) {
 		x.origin, x.route = originOf(req), routeOf(req)
 	}
@@ -80,15 +62,15 @@ func (x *exchange) send(body io.ReadCloser) (*http.Response, error) {
 	x.paid = paid{}
 	if x.origin != "" {
 		if p.proof == "" && x.place == nil { // one that was called is to show what another has bought
-			p = x.mem.jar.take(x.origin, x.route, time.Now())
+			p = x.t.jar.take(x.origin, x.route, time.Now())
 		}
 		r.Header = x.fields(p.proof)
 	}
 	x.attempts++
-	resp, err := x.opts.base.RoundTrip(r)
+	resp, err := cmp.Or(x.t.Base, http.DefaultTransport).RoundTrip(r)
 	if err != nil || resp == nil {
 		if p.proof != "" {
-			x.mem.jar.putBack(x.origin, p)
+			x.t.jar.putBack(x.origin, p)
 		}
 		return resp, err
 	}
@@ -102,7 +84,7 @@ func (x *exchange) send(body io.ReadCloser) (*http.Response, error) {
 // fields returns the header to send.
 func (x *exchange) fields(proof string) http.Header {
 	var tokens []string
-	tokens, x.sent = x.mem.jar.show(x.origin, x.route)
+	tokens, x.sent = x.t.jar.show(x.origin, x.route)
 	if len(tokens) == 0 && proof == "" {
 		return x.req.Header
 	}
@@ -125,7 +107,7 @@ func (x *exchange) keep(resp *http.Response, p paid) {
 	r, refused := readRefusal(resp)
 	proved := p.proof != ""
 	if proved && refused && !r.challenged {
-		x.mem.jar.putBack(x.origin, p)
+		x.t.jar.putBack(x.origin, p)
 	}
 	// With two policies around a handler, one may refuse what satisfies the
 	// other.
@@ -142,11 +124,11 @@ func (x *exchange) keep(resp *http.Response, p paid) {
 		}
 		tokens = append(tokens, k)
 	}
-	sold := x.mem.jar.keep(x.origin, tokens)
+	sold := x.t.jar.keep(x.origin, tokens)
 	switch {
 	case !proved || !passed:
 	case sold && x.place == nil:
-		x.mem.queues.restock(time.Now(), want{x.origin, p.kind})
+		x.t.queues.restock(time.Now(), want{x.origin, p.kind})
 	case sold:
 		x.quit(bought)
 	case resp.StatusCode < http.StatusInternalServerError: // else who knows
@@ -157,20 +139,17 @@ func (x *exchange) keep(resp *http.Response, p paid) {
 // quit ends what this request does for others, if it does anything.
 func (x *exchange) quit(how outcome) {
 	if x.place != nil {
-		x.mem.queues.leave(time.Now(), x.place, how)
+		x.t.queues.leave(time.Now(), x.place, how)
 		x.place = nil
 	}
 }
 
-// leave must be called in the end, whatever happened.
-func (x *exchange) leave() { x.quit(gone) }
-
 // report tells the observer.
 func (x *exchange) report(m move) {
-	if x.opts.observe == nil {
+	if x.t.Observe == nil {
 		return
 	}
-	x.opts.observe(Event{
+	x.t.Observe(Event{
 		Request: x.req,
 		Status:  m.status,
 		Attempt: x.attempts,

@@ -104,12 +104,9 @@ func (j *jar) keep(origin string, tokens []kept) (sold bool) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	s := j.site(origin)
-	if s == nil {
-		s = j.open(origin)
-	}
+	s := j.open(origin)
 	for _, k := range tokens {
-		if k.own && k.kind != 0 && !s.has(&k) {
+		if k.own && k.kind != 0 && s.find(&k) < 0 {
 			k.bought, sold = j.sends, true
 		} else {
 			k.kind = 0
@@ -123,10 +120,7 @@ func (j *jar) keep(origin string, tokens []kept) (sold bool) {
 func (j *jar) putBack(origin string, p paid) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	s := j.site(origin)
-	if s == nil {
-		s = j.open(origin)
-	}
+	s := j.open(origin)
 	s.paid = append(s.paid[max(0, len(s.paid)+1-maxPaid):], p)
 }
 
@@ -190,8 +184,11 @@ func (j *jar) site(origin string) *site {
 	return e.Value.(*site)
 }
 
-// open adds a site, in place of the one not used for longest if the jar is full.
+// open is site, and adds one that is new, in place of the one not used for longest if the jar is full.
 func (j *jar) open(origin string) *site {
+	if s := j.site(origin); s != nil {
+		return s
+	}
 	if j.sites == nil {
 		j.sites = make(map[string]*list.Element)
 	}
@@ -203,9 +200,7 @@ func (j *jar) open(origin string) *site {
 	return s
 }
 
-// has reports whether a token of k's tally is kept.
-func (s *site) has(k *kept) bool { return s.find(k) >= 0 }
-
+// find returns the index of the token of k's tally, or -1.
 func (s *site) find(k *kept) int {
 	return slices.IndexFunc(s.tokens, func(o kept) bool { return o.policy == k.policy && o.tally == k.tally })
 }

@@ -365,3 +365,9 @@ func FuzzResponse(f *testing.F) {
 		}
 	})
 }
+
+func TestRemaining(t *testing.T) {
+	for want, line := range map[int]string{unknown: `"a";t=5`, 0: `"a";r=0`, 3: `"a";r=9, "b";r=3, "c";r=7`} {
+		require.Equal(t, want, remaining(http.Header{"Ratelimit": {line}}), "the smallest of %s", line)
+	}
+}

@@ -143,9 +143,7 @@ func (q *queue) assign(now time.Time, p *place, comes bool) role {
 	if q.payer != nil || len(q.scouts) >= q.width {
 		return waiting
 	}
-	q.scouts[p] = struct{}{}
-	q.until = now.Add(p.ttl)
-	return looking
+	return q.look(now, p)
 }
 
 // call calls those in front for as long as there is something to call them to.
@@ -160,11 +158,23 @@ func (q *queue) call(now time.Time) {
 	}
 }
 
-// dismiss calls one that waits.
-func (q *queue) dismiss(p *place, to role) {
+// remove takes out one that waits.
+func (q *queue) remove(p *place) {
 	q.waiting.Remove(p.at)
 	p.at = nil
+}
+
+// dismiss calls one that waits.
+func (q *queue) dismiss(p *place, to role) {
+	q.remove(p)
 	p.called <- to
+}
+
+// look has one look, for as long as its challenge lives.
+func (q *queue) look(now time.Time, p *place) role {
+	q.scouts[p] = struct{}{}
+	q.until = now.Add(p.ttl)
+	return looking
 }
 
 // all calls all that wait.
@@ -197,13 +207,10 @@ func (s *queues) overdue(now time.Time, p *place) (e role, longer time.Duration)
 		q.payer = nil
 		clear(q.scouts)
 	}
-	q.waiting.Remove(p.at)
-	p.at = nil
+	q.remove(p)
 	e = trying
 	if q.payer == nil && len(q.scouts) < q.width {
-		q.scouts[p] = struct{}{}
-		q.until = now.Add(p.ttl)
-		e = looking
+		e = q.look(now, p)
 	}
 	s.tidy(now, q)
 	return e, 0
@@ -218,8 +225,7 @@ func (s *queues) leave(now time.Time, p *place, how outcome) {
 		return
 	}
 	if p.at != nil {
-		q.waiting.Remove(p.at)
-		p.at = nil
+		q.remove(p)
 	}
 	_, looked := q.scouts[p]
 	delete(q.scouts, p)

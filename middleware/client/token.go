@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"hash/fnv"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tallystick/tallystick/pow"
@@ -20,6 +21,12 @@ const (
 	maxLine      = 8 << 10 // bytes of a line; a longer one is not a list of tokens
 	maxToken     = 512     // bytes of a token
 	maxPolicyLen = 32      // bytes of a policy's name
+)
+
+// The characters of a part of a token, and of a policy's name.
+const (
+	base64url  = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	policyName = "abcdefghijklmnopqrstuvwxyz0123456789-"
 )
 
 // windowToken is a token and what it says of itself.
@@ -54,12 +61,15 @@ func readTokens(h http.Header) []windowToken {
 // parseToken reads a token as far as a jar must. Nothing is verified: a server
 // that lies only confuses what is kept for itself.
 func parseToken(text string) (t windowToken, ok bool) {
-	if len(text) > maxToken || !spelledAsToken(text) {
+	if len(text) > maxToken {
 		return t, false
 	}
-	_, rest, _ := strings.Cut(text, ".")
-	payload, _, _ := strings.Cut(rest, ".")
-	raw, err := base64.RawURLEncoding.DecodeString(payload)
+	parts := strings.SplitN(text, ".", 4)
+	// It is sent in a field again, so it may have no other byte.
+	if len(parts) != 3 || slices.ContainsFunc(parts, func(part string) bool { return !consistsOf(part, base64url) }) {
+		return t, false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
 		return t, false
 	}
@@ -68,7 +78,7 @@ func parseToken(text string) (t windowToken, ok bool) {
 		Tally   json.RawMessage `json:"fam"`
 		Subject json.RawMessage `json:"sub"`
 	}
-	if json.Unmarshal(raw, &claims) != nil || !spelledAsPolicy(claims.Policy) {
+	if json.Unmarshal(raw, &claims) != nil || len(claims.Policy) > maxPolicyLen || !consistsOf(claims.Policy, policyName) {
 		return t, false
 	}
 	h := fnv.New64a()
@@ -84,31 +94,8 @@ func parseToken(text string) (t windowToken, ok bool) {
 	return windowToken{strings.Clone(text), claims.Policy, h.Sum64(), claims.Tally != nil}, true
 }
 
-// spelledAsToken reports whether s is three nonempty parts of base64url. A kept
-// token is sent in a field again, so it may have no other byte.
-func spelledAsToken(s string) bool {
-	dots, part := 0, 0
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
-			part++
-		case c == '.' && part > 0:
-			dots, part = dots+1, 0
-		default:
-			return false
-		}
-	}
-	return dots == 2 && part > 0
-}
-
-func spelledAsPolicy(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < 'a' || 'z' < c) && (c < '0' || '9' < c) && c != '-' {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxPolicyLen
-}
+// consistsOf reports whether s has characters, and only these.
+func consistsOf(s, characters string) bool { return s != "" && strings.Trim(s, characters) == "" }
 
 // bringsOwn reports whether a request has one of a Transport's fields, in any
 // spelling: net/http sends what is in the map.

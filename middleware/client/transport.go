@@ -58,7 +58,9 @@ type Transport struct {
 	// goroutine of the request runs it and waits.
 	Observe func(Event)
 
-	memory
+	jar    jar
+	queues queues
+	solver turn
 }
 
 // RoundTrip implements [http.RoundTripper]. It sends a copy of req and, after a
@@ -68,8 +70,8 @@ type Transport struct {
 // that were added, so that printing it shows no token. An error is one of Base,
 // or the cause of the end of the context while RoundTrip solved or waited.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	x := newExchange(t.options(), &t.memory, req)
-	defer x.leave()
+	x := newExchange(t, req)
+	defer x.quit(gone)
 	body := req.Body
 	for {
 		resp, err := x.send(body)
@@ -112,18 +114,5 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := cmp.Or(t.Base, http.DefaultTransport).(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
-	}
-}
-
-// options returns what the fields say, with the defaults of those not set.
-func (t *Transport) options() options {
-	return options{
-		base:        cmp.Or(t.Base, http.DefaultTransport),
-		maxWork:     cmp.Or(t.MaxWork, defaultWork),
-		maxSolves:   cmp.Or(t.MaxSolves, defaultSolves),
-		maxWait:     cmp.Or(t.MaxWait, defaultWait),
-		maxAttempts: cmp.Or(t.MaxAttempts, defaultAttempts),
-		workers:     t.Workers,
-		observe:     t.Observe,
 	}
 }
