@@ -21,41 +21,28 @@ func pathOf(field string) string {
 	if _, rare := reflect.TypeFor[middleware.Advanced]().FieldByName(field); rare { // promoted to the Config
 		path = "advanced"
 	}
-	for field != "" {
-		if name, err := strconv.QuotedPrefix(strings.TrimPrefix(field, "[")); err == nil && field[0] == '[' {
-			field = field[len("[")+len(name)+len("]"):]
-			inTiers := path == "tiers"
-			name, _ = strconv.Unquote(name)
+	ofTier := false
+	for _, step := range steps.FindAllString(field, -1) {
+		name, err := strconv.Unquote(strings.Trim(step, "[]"))
+		switch {
+		case err == nil:
+			ofTier = path == "tiers"
 			path = join(path, name)
-			if inTiers && field != "" {
-				path += ".limits"
-			}
 			continue
-		}
-		end := 1 + strings.IndexAny(field[1:], ".[")
-		if end == 0 {
-			end = len(field)
-		}
-		switch part := field[:end]; part[0] {
-		case '[':
-			path += part
+		case step[0] != '[':
+			path = join(path, strings.ToLower(step[:1])+step[1:])
+		case ofTier:
+			path += ".limits" + step
 		default:
-			path = join(path, keyOf(strings.TrimPrefix(part, ".")))
+			path += step
 		}
-		field = field[end:]
+		ofTier = false
 	}
 	return path
 }
 
-// keyOf returns the key of a field.
-func keyOf(field string) string {
-	if field == "" {
-		return ""
-	}
-	return strings.ToLower(field[:1]) + field[1:]
-}
-
 var (
+	steps   = regexp.MustCompile(`\[("(\\.|[^"\\])*"|[0-9]+)\]|\w+`)
 	goName  = regexp.MustCompile(`"[^"]*"|\b(Config\.)?[A-Za-z][A-Za-z0-9-]*`) // what is quoted is the owner's
 	leaveIt = regexp.MustCompile(`leave (it|[A-Z][A-Za-z.]*) (0|empty)`)
 )
