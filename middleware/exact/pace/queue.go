@@ -111,7 +111,7 @@ func (q *queue) step(now time.Time, w *waiter) (action, time.Time) {
 		q.depart(now, w)
 		return leaving, now
 	case pl == nil && !now.Before(w.patience):
-		w.err = q.refusal(w, latest(now, q.earliest(now, w.costs)).Sub(now))
+		w.err = q.refusal(w, q.earliest(now, w.costs).Sub(now))
 		q.depart(now, w)
 		return leaving, now
 	case pl == nil && next == w && opens.After(now) && opens.Before(w.patience):

@@ -100,18 +100,13 @@ func (ws waiters) give(pl *place) *place {
 
 // leave takes a waiter out of the queue. It returns the place that is free now, or nil.
 func (ws *waiters) leave(w *waiter) *place {
-	ws.remove(w)
+	if i := slices.Index(*ws, w); i >= 0 {
+		*ws = slices.Delete(*ws, i, i+1)
+	}
 	if w.place == nil {
 		return nil
 	}
 	return ws.give(w.place)
-}
-
-// remove takes a waiter out of the queue with its place.
-func (ws *waiters) remove(w *waiter) {
-	if i := slices.Index(*ws, w); i >= 0 {
-		*ws = slices.Delete(*ws, i, i+1)
-	}
 }
 
 // holder returns the waiter that has a place, or nil.
