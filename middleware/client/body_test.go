@@ -185,12 +185,7 @@ func TestRequestIsNotChanged(t *testing.T) {
 	require.True(t, body == req.Body)
 	require.Equal(t, ctx, req.Context())
 	require.Same(t, req, resp.Request, "no token is in it")
-}
-
-func TestNoHeader(t *testing.T) {
-	l := newLimiter(t, "contact", newcomers, 2)
-	tr := &Transport{Base: inMemory{l}}
-	req := request(t, http.MethodGet, "http://example.com/contact", nil)
+	req = request(t, http.MethodGet, "http://example.com/contact", nil)
 	req.Header = nil
 	require.Equal(t, 200, do(t, tr, req).StatusCode)
 	require.Nil(t, req.Header)

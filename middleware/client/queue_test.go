@@ -466,28 +466,14 @@ func TestRetryAfter(t *testing.T) {
 		want    time.Duration // zero: returned at once
 		reason  string
 	}{
-		"seconds":               {0, []string{"Retry-After", "7"}, 7 * time.Second, ""},
-		"at the default cap":    {0, []string{"Retry-After", "30"}, 30 * time.Second, ""},
-		"beyond it":             {0, []string{"Retry-After", "31"}, 0, waitTooLong},
-		"at a cap":              {2 * time.Minute, []string{"Retry-After", "120"}, 2 * time.Minute, ""},
-		"beyond a cap":          {2 * time.Minute, []string{"Retry-After", "121"}, 0, waitTooLong},
-		"never":                 {-1, []string{"Retry-After", "1"}, 0, waitTooLong},
-		"zero":                  {0, []string{"Retry-After", "0"}, time.Second, ""},
-		"31 years":              {0, []string{"Retry-After", "999999999"}, 0, waitTooLong},
-		"31 years, cap as high": {1<<63 - 1, []string{"Retry-After", "999999999"}, 999999999 * time.Second, ""},
-		"more than 64 bits":     {0, []string{"Retry-After", "99999999999999999999"}, 0, waitTooLong},
-		"negative":              {0, []string{"Retry-After", "-1"}, 0, noAdvice},
-		"signed":                {0, []string{"Retry-After", "+1"}, 0, noAdvice},
-		"fraction":              {0, []string{"Retry-After", "1.5"}, 0, noAdvice},
-		"words":                 {0, []string{"Retry-After", "soon"}, 0, noAdvice},
-		"empty":                 {0, []string{"Retry-After", ""}, 0, noAdvice},
-		"none":                  {0, nil, 0, noAdvice},
-		"date":                  {0, []string{"Retry-After", date(9 * time.Second)}, 9 * time.Second, ""},
-		"date, with a Date":     {0, []string{"Retry-After", date(time.Hour), "Date", date(time.Hour - 9*time.Second)}, 9 * time.Second, ""},
-		"date, with a bad Date": {0, []string{"Retry-After", date(9 * time.Second), "Date", "today"}, 9 * time.Second, ""},
-		"date gone by":          {0, []string{"Retry-After", date(-time.Hour)}, time.Second, ""},
-		"date of another world": {0, []string{"Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"}, 0, waitTooLong},
-		"date not in GMT":       {0, []string{"Retry-After", "Sat, 01 Jan 2000 00:00:09 CET"}, 0, noAdvice},
+		"seconds":            {0, []string{"Retry-After", "7"}, 7 * time.Second, ""},
+		"at the default cap": {0, []string{"Retry-After", "30"}, 30 * time.Second, ""},
+		"beyond it":          {0, []string{"Retry-After", "31"}, 0, waitTooLong},
+		"at a cap":           {2 * time.Minute, []string{"Retry-After", "120"}, 2 * time.Minute, ""},
+		"beyond a cap":       {2 * time.Minute, []string{"Retry-After", "121"}, 0, waitTooLong},
+		"never":              {-1, []string{"Retry-After", "1"}, 0, waitTooLong},
+		"none":               {0, nil, 0, noAdvice},
+		"date":               {0, []string{"Retry-After", date(9 * time.Second)}, 9 * time.Second, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {

@@ -92,13 +92,6 @@ func TestEndlessChallenges(t *testing.T) {
 	}
 }
 
-func TestPriceRisen(t *testing.T) {
-	l := newLimiter(t, "contact", newcomers, 1)
-	h, _ := script(asking(t, 16), asking(t, 32), l.ServeHTTP)
-	tr := &Transport{Base: inMemory{h}}
-	require.Equal(t, 200, get(t, tr, "http://example.com").StatusCode)
-}
-
 func TestHostileChallenges(t *testing.T) {
 	issuer := kit.Must(pow.New(pow.Config{Secrets: [][]byte{secret}}))(t)
 	issue := func(work uint64) string {

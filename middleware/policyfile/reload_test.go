@@ -140,14 +140,6 @@ func TestReloadOfSeveralIsTold(t *testing.T) {
 	}
 }
 
-// A file that is gone, or that is being written, changes nothing either.
-func TestReloadOfWhatIsNoFile(t *testing.T) {
-	f, set := opened(t, contact, "contact")
-	f.put("policies.json", `{"policies": {"contact": {"limits": [`)
-	require.ErrorContains(t, policyfile.Reload(set), "policies.json:1: ends too early")
-	require.Equal(t, http.StatusOK, get(set.Middleware("contact")).Code)
-}
-
 // The endpoints stay where they were mounted, though a challenge may go and come.
 func TestAChallengeMayGoAndComeAgain(t *testing.T) {
 	with := strings.Replace(contact, `}]}`, `}], "challenge": {"path": "/tally/contact/"}}`, 1)

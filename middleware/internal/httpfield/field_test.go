@@ -249,8 +249,23 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsNeverNegative(t *testing.T) {
-	for _, value := range []string{"9223372036", "9223372037", "18446744073709551615", "18446744073709551616"} {
-		require.Equal(t, Forever, RetryAfter(time.Now(), http.Header{"Retry-After": {value}}), value)
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"7": 7 * time.Second, "120 ": 2 * time.Minute, "0": time.Second, "999999999": 999999999 * time.Second,
+		"9223372036": Forever, "9223372037": Forever, "18446744073709551615": Forever, "18446744073709551616": Forever, // never below 0
+		"": 0, "-1": 0, "+1": 0, "1.5": 0, "soon": 0,
+		"Sun, 22 Nov 2026 12:00:30 GMT":  30 * time.Second,
+		"Sunday, 22-Nov-26 12:00:30 GMT": 30 * time.Second,
+		"Sun, 22 Nov 2026 11:00:00 GMT":  time.Second,
+		"Sun, 22 Nov 2026 12:00:30 CET":  0,
+		"Sun, 22 Nov 2026 14:00:30 GMT":  2*time.Hour + 30*time.Second,
+	} {
+		h := http.Header{"Retry-After": {value}}
+		require.Equal(t, want, RetryAfter(now, h), value)
+		h.Set("Date", "today")
+		require.Equal(t, want, RetryAfter(now, h), "%s, and a Date that is none", value)
 	}
+	h := http.Header{"Retry-After": {"Sun, 22 Nov 2026 14:00:30 GMT"}, "Date": {"Sun, 22 Nov 2026 14:00:10 GMT"}}
+	require.Equal(t, 20*time.Second, RetryAfter(now, h), "by the server's clock")
 }
