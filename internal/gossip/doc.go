@@ -24,7 +24,7 @@
 //  7. A process tells its pair when half of f is untold (two requests at least, where f is more than one), when a
 //     request waits, and at once after a refund.
 //  8. One batch at a time is under way to each peer: at once if a request waits, or where f is more than two the next
-//     would; else each 250 ms, and at least 5 ms apart.
+//     would; else each 500 ms, and at least 5 ms apart.
 //  9. An answer acknowledges a batch, and says no more. Of batches that have no room for all, the last acknowledges.
 //  10. A peer that owes an answer for 100 ms is late: no request waits for it. It is told on, and is back when it has
 //     caught up.

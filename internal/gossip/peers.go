@@ -11,7 +11,7 @@ import (
 
 // The pace of what is told, and for how long a peer may owe an answer.
 const (
-	tellEach   = 250 * time.Millisecond
+	tellEach   = 500 * time.Millisecond
 	tellAtMost = 5 * time.Millisecond
 	lateAfter  = 100 * time.Millisecond
 )

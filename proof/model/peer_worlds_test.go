@@ -23,11 +23,11 @@ const (
 
 var (
 	round    = []time.Duration{5 * second}
-	rounds   = []time.Duration{5 * second, 5*second + 260*ms}
+	rounds   = []time.Duration{5 * second, 5*second + 510*ms}
 	many     = []time.Duration{5 * second, 5*second + 5*ms, 5*second + 10*ms, 5*second + 15*ms, 5*second + 20*ms, 5*second + 25*ms}
-	silence  = []time.Duration{5 * second, 5*second + 260*ms, 5*second + 520*ms}
-	quiet    = []time.Duration{5 * second, 5*second + 260*ms}
-	boundary = []time.Duration{9740 * ms, 10 * second, 10260 * ms}
+	silence  = []time.Duration{5 * second, 5*second + 510*ms, 5*second + 1020*ms}
+	quiet    = []time.Duration{5 * second, 5*second + 510*ms}
+	boundary = []time.Duration{9490 * ms, 10 * second, 10510 * ms}
 	leaks    = []time.Duration{9 * second, 10 * second, 12 * second}
 
 	oneThenOther = []int{1, 0, 0, 0, 0, 0}

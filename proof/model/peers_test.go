@@ -54,7 +54,7 @@ const (
 	names     = 8 // of starts
 	begins    = 1_699_999_200
 	tellsOnce = 5 * time.Millisecond
-	tellsEach = 250 * time.Millisecond
+	tellsEach = 500 * time.Millisecond
 	lateAfter = 100 * time.Millisecond
 )
 
