@@ -14,7 +14,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A batcher makes calls, each by itself.
@@ -149,10 +148,6 @@ func (e *batcher) tagOf(name string) string {
 	return e.prefix + "{" + base64.RawURLEncoding.EncodeToString([]byte(name)) + "}"
 }
 
-func logged(a storeless.Algorithm) bool {
-	return a == storeless.SlidingLog || a == storeless.RollingDay
-}
-
 // trailKey is the key of a trail of an account.
 func trailKey(tag string, id uint32) string { return tag + ":t:" + strconv.FormatUint(uint64(id), 36) }
 
@@ -160,7 +155,7 @@ func trailKey(tag string, id uint32) string { return tag + ":t:" + strconv.Forma
 func trailKeys(keys []string, tag string, p *exact.Policy) []string {
 	keys = append(keys, tag)
 	for i := range p.Len() {
-		if logged(p.Limit(i).Algorithm) {
+		if kindOf(p, i) == 'T' {
 			keys = append(keys, trailKey(tag, p.ID(i)))
 		}
 	}

@@ -45,8 +45,8 @@ func (cfg *Config) check() error {
 
 // counter implements [engine.ArchiveCloser] on Redis.
 type counter struct {
-	merged exact.Counter
-	engine *batcher
+	exact.Counter // which merges calls to the engine
+	engine        *batcher
 }
 
 // Open returns a counter on the server of a URL: redis://user:password@host:port/db, rediss:// with
@@ -118,11 +118,6 @@ func open(dial func() (rueidis.Client, error), cfg Config) (*counter, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	e := newBatcher(cfg, dial)
-	return &counter{merged: engine.Merge(e), engine: e}, nil
-}
-
-func newBatcher(cfg Config, dial func() (rueidis.Client, error)) *batcher {
 	told := &alarms{log: cfg.Logger}
 	e := &batcher{
 		prefix:     cfg.Prefix,
@@ -132,22 +127,7 @@ func newBatcher(cfg Config, dial func() (rueidis.Client, error)) *batcher {
 	for i := range e.nodes {
 		e.nodes[i].out = make(chan struct{}, maxOut)
 	}
-	return e
-}
-
-// Take implements [exact.Counter].
-func (c *counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	return c.merged.Take(ctx, call)
-}
-
-// Peek implements [exact.Counter].
-func (c *counter) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	return c.engine.Peek(ctx, call)
-}
-
-// Refund implements [exact.Counter].
-func (c *counter) Refund(ctx context.Context, r exact.Receipt) error {
-	return c.engine.Refund(ctx, r)
+	return &counter{engine.Merge(e), e}, nil
 }
 
 // Close closes the connections that Open made. Calls after it fail with

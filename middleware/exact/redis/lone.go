@@ -5,6 +5,7 @@ package redis
 import (
 	"context"
 	"io"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -62,42 +63,11 @@ func (l *lone) try(ctx context.Context, client rueidis.Client) bool {
 // answer is a string.
 func (l *lone) do(ctx context.Context, client rueidis.Client, cmd rueidis.Completed) (string, error) {
 	stream := client.DoStream(ctx, cmd)
-	var said answer
+	var said strings.Builder
 	_, err := stream.WriteTo(&said)
 	l.client = nil
 	if stream.Error() == io.EOF { // it was read to its end, and the connection is good
 		l.client, l.used = client, time.Now()
 	}
-	return string(said.bytes), err
-}
-
-// An answer reads a stream at once.
-type answer struct{ bytes []byte }
-
-// Write implements [io.Writer].
-func (a *answer) Write(b []byte) (int, error) {
-	a.bytes = append(a.bytes, b...)
-	return len(b), nil
-}
-
-// ReadFrom implements [io.ReaderFrom], so that a short string needs no large buffer.
-func (a *answer) ReadFrom(r io.Reader) (int64, error) {
-	if a.bytes == nil {
-		a.bytes = make([]byte, 0, 256)
-	}
-	before := len(a.bytes)
-	for {
-		if len(a.bytes) == cap(a.bytes) {
-			a.bytes = append(a.bytes, 0)[:len(a.bytes)]
-		}
-		n, err := r.Read(a.bytes[len(a.bytes):cap(a.bytes)])
-		a.bytes = a.bytes[:len(a.bytes)+n]
-		if err == io.EOF {
-			err = nil
-			return int64(len(a.bytes) - before), err
-		}
-		if err != nil {
-			return int64(len(a.bytes) - before), err
-		}
-	}
+	return said.String(), err
 }
