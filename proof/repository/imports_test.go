@@ -50,7 +50,7 @@ var arrows = map[string][]string{
 	"middleware/internal/ticket":       {},
 	"middleware/internal/words":        {inner + "httpfield"},
 	"middleware/exact":                 {module + "/storeless", module + "/internal/calendar", module + "/internal/limiter", module + "/internal/span", counters + "internal/plan"},
-	"middleware/exact/engine":          {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact", counters + "internal/plan", counters + "internal/patience"},
+	"middleware/exact/engine":          {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact", counters + "internal/plan", counters + "internal/patience", counters + "internal/receipt"},
 	"middleware/exact/memory":          {module + "/middleware/exact", counters + "engine"},
 	"middleware/exact/lease":           {module + "/storeless", module + "/internal/span", module + "/middleware/exact", counters + "engine"},
 	"middleware/exact/exacttest":       {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact", counters + "engine", counters + "memory"},
@@ -98,6 +98,7 @@ var arrows = map[string][]string{
 	"internal/npm":                             {},
 	"middleware/exact/internal/plan":           {module + "/storeless", module + "/internal/calendar", module + "/internal/limiter"},
 	"middleware/exact/internal/patience":       {},
+	"middleware/exact/internal/receipt":        {module + "/storeless", module + "/middleware/exact"},
 	"internal/npm/write":                       {module + "/internal/npm"},
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
+	"github.com/tallystick/tallystick/middleware/exact/internal/receipt"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -84,7 +85,11 @@ func (a *Account) Take(now time.Time, call *exact.Call) exact.Verdict {
 		}
 		price := plan.Price(call.Cost, &call.Costs)
 		a.serial += numbersOf(price, call.Policy)
-		v.Receipt = exact.Receipt{Key: call.Key, Cost: call.Cost, Costs: call.Costs, Policy: call.Policy, At: at, Serial: s.serialOf(a.serial, price)}
+		serial := receipt.Serial{Number: a.serial, Cost: call.Cost, From: s.paid}
+		if price.Each != nil {
+			serial.Each = call.Costs[:call.Policy.Len()]
+		}
+		v.Receipt = exact.Receipt{Key: call.Key, Cost: call.Cost, Costs: call.Costs, Policy: call.Policy, At: at, Serial: serial.String()}
 		if s.moment > unixMicro(at) {
 			v.Receipt.At = time.UnixMicro(s.moment)
 		}
@@ -127,11 +132,8 @@ func (a *Account) Replay(now time.Time, v exact.Verdict, call *exact.Call) exact
 // last [Refundable]. It returns nil, and then the account has changed and must be stored; or
 // [exact.ErrNoRefund], which may be [exact.ErrLateRefund]. It bears any receipt.
 func (a *Account) Refund(now time.Time, r *exact.Receipt) error {
-	if r.Policy == nil || r.Cost < 1 {
-		return exact.ErrNoRefund
-	}
-	is, ok := parseSerial(r)
-	if !ok || is.number == 0 || is.number > a.serial {
+	is, ok := receipt.Parse(r)
+	if !ok || is.Number == 0 || is.Number > a.serial {
 		return exact.ErrNoRefund // made up, or of an account before this one
 	}
 	from, now := a.at(now)
@@ -139,9 +141,9 @@ func (a *Account) Refund(now time.Time, r *exact.Receipt) error {
 	switch {
 	case from != a || countsUntil(r.Policy.Plan(), r.At, r.Cost) <= now.UnixNano():
 		return exact.ErrNoRefund
-	case a.serial-is.number+numbersOf(plan.Price(r.Cost, &r.Costs), r.Policy) > Refundable:
+	case a.serial-is.Number+numbersOf(plan.Price(r.Cost, &r.Costs), r.Policy) > Refundable:
 		return exact.ErrLateRefund
-	case !a.give(is.number, &left): // it was before, or a clock that was wrong has charged it
+	case !a.give(is.Number, &left): // it was before, or a clock that was wrong has charged it
 		return exact.ErrNoRefund
 	}
 	s := a.open(now, r.Policy.Plan())

@@ -3,13 +3,12 @@
 package engine
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
+	"github.com/tallystick/tallystick/middleware/exact/internal/receipt"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -62,7 +61,7 @@ func (s *view) behind() {
 	}
 	s.paid = make([]int64, len(s.policy.Limits))
 	for i := range s.paid {
-		s.paid[i] = max(s.tally[i].At, s.moment) // of a window, whose number is small, the moment
+		s.paid[i] = max(0, s.tally[i].At-s.moment) // of a window, whose number is small, the moment
 	}
 }
 
@@ -140,7 +139,7 @@ func (s *view) place(tally limiter.Tally, at, cost int64) {
 		from, mark := s.line(i).take(at, tally[i].At, fitOf(p, i, cost))
 		tally[i].At = mark
 		if s.lines != nil {
-			s.paid = append(s.paid, max(from, s.moment))
+			s.paid = append(s.paid, max(from, s.moment)-at)
 		}
 	}
 	if s.lines != nil {
@@ -170,58 +169,9 @@ func charged(p *plan.Plan, i int, from, at, cost int64) int64 {
 // separates it.
 const maxSerial = (2 + 2*storeless.MaxLimits) * 14
 
-// serialOf writes what a receipt must tell: its number, and where its charge is, from what
-// it cost and where it begins on the line of each limit; and what it cost there, where that differs.
-func (s *view) serialOf(number uint64, price limiter.Price) string {
-	b := strconv.AppendUint(make([]byte, 0, 24), number, 36)
-	if s.paid != nil {
-		b = strconv.AppendInt(append(b, '_'), price.Cost, 36)
-		for _, from := range s.paid {
-			b = strconv.AppendInt(append(b, '_'), from-s.moment, 36)
-		}
-		for i := range s.paid {
-			if price.Each != nil {
-				b = strconv.AppendInt(append(b, '_'), price.Each[i], 36)
-			}
-		}
-	}
-	return string(b)
-}
-
-// A paid receipt is what its serial tells.
-type paid struct {
-	number uint64
-	cost   int64
-	each   []int64 // on each line; nil: the same
-	from   []int64 // on the lines of its limits, before its moment if negative; nil: it is on none
-}
-
-// parseSerial reads what serialOf has written.
-func parseSerial(r *exact.Receipt) (is paid, ok bool) {
-	number, rest, lined := strings.Cut(r.Serial, "_")
-	var err error
-	if is.number, err = strconv.ParseUint(number, 36, 64); err != nil || !lined {
-		return is, err == nil
-	}
-	words := strings.Split(rest, "_")
-	limits := len(r.Policy.Plan().Limits)
-	if len(words) != 1+limits && len(words) != 1+2*limits {
-		return is, false
-	}
-	is.from = make([]int64, len(words)-1)
-	is.cost, err = strconv.ParseInt(words[0], 36, 64)
-	for i := range is.from {
-		if err == nil {
-			is.from[i], err = strconv.ParseInt(words[1+i], 36, 64)
-		}
-	}
-	is.from, is.each = is.from[:limits], is.from[limits:]
-	return is, err == nil && is.cost >= r.Cost && is.cost <= storeless.MaxQuota
-}
-
 // refund takes back what was charged at a moment. While calls are booked, what is given back
 // leaves the others where they are.
-func (s *view) refund(r *exact.Receipt, is paid) {
+func (s *view) refund(r *exact.Receipt, is receipt.Serial) {
 	p, price := s.policy, plan.Price(r.Cost, &r.Costs)
 	s.restore(r.At, price)
 	if s.lines == nil {
@@ -235,11 +185,8 @@ func (s *view) refund(r *exact.Receipt, is paid) {
 		}
 		l := &s.lines[i]
 		var back span
-		if is.from != nil && is.number > s.since {
-			from, whole := at+is.from[i], is.cost
-			if len(is.each) > 0 {
-				whole = is.each[i]
-			}
+		if is.From != nil && is.Number > s.since {
+			from, whole := at+is.From[i], is.Each[i]
 			back = span{from, charged(p, i, from, at, whole)}
 			if cost < whole {
 				back.from = max(from, back.to-min(cost, plan.MaxDebt/p.Interval[i])*p.Interval[i])

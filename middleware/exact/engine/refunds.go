@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact/internal/receipt"
 )
 
 // Refundable is how many of the last charges of a key can be given back, each once. An earlier one
 // does not come back, see [exact.ErrLateRefund].
-const Refundable = 8192
+const Refundable = receipt.Refundable
 
 // The numbers of an account's charges begin at a multiple of Refundable, near to the microseconds
 // since 1970. So they are none that the key had before: less than one charge a microsecond was
@@ -36,7 +38,7 @@ func (b *refunds) at(number uint64) (i uint64, bit byte) {
 // give notes that a charge is given back, of an account whose last is serial, unless it was
 // before.
 func (b *refunds) give(number, serial uint64) bool {
-	b.follow(lowestOf(serial))
+	b.follow(receipt.Lowest(serial))
 	if number <= b.floor {
 		return false
 	}
@@ -50,9 +52,6 @@ func (b *refunds) give(number, serial uint64) bool {
 	b.some[i] |= bit
 	return true
 }
-
-// lowestOf returns the floor: no charge up to it comes back, as [Refundable] charges came after it.
-func lowestOf(serial uint64) uint64 { return max(serial, Refundable) - Refundable }
 
 // follow raises the floor, and over all that was given back without a gap.
 func (b *refunds) follow(floor uint64) {
@@ -91,10 +90,6 @@ func (b *refunds) trim() {
 	}
 }
 
-// ringSize is how many bytes a ring has: the bit of each of the last charges, at its number
-// modulo their number. It needs neither floor nor length, which would be more than a kilobyte.
-const ringSize = Refundable / 8
-
 // Forms in which it is written: nothing has come back of an account with few charges, or of one
 // with many; how far the floor is behind the last serial, and what is above it; or a ring.
 const (
@@ -106,68 +101,39 @@ const (
 
 // append writes what there is, and says in which form.
 func (b *refunds) append(to []byte, serial uint64) (_ []byte, form byte) {
-	lowest := lowestOf(serial)
+	lowest := receipt.Lowest(serial)
 	b.follow(lowest)
 	switch n := len(b.some); {
 	case n == 0 && b.floor == whole(serial):
 		return to, formFew
 	case n == 0 && b.floor == lowest:
 		return to, formMany
-	case n <= ringSize-4 || lowest == 0: // what stands before it takes four bytes
+	case n <= receipt.RingSize-4 || lowest == 0: // what stands before it takes four bytes
 		to = binary.AppendUvarint(to, serial-b.floor)
 		to = binary.AppendUvarint(to, uint64(n))
 		return append(to, b.some...), formSome
 	}
-	var ring [ringSize]byte
-	at := (b.floor + 1) / 8
-	for i := (lowest + 1) / 8; i <= serial/8; i++ {
-		is := byte(0xff)
-		if i >= at {
-			is = 0
-			if i-at < uint64(len(b.some)) {
-				is = b.some[i-at]
-			}
-		}
-		if i == at {
-			is |= below(b.floor + 1)
-		}
-		if i == (lowest+1)/8 {
-			is &^= below(lowest + 1)
-		}
-		ring[i%ringSize] |= is
-	}
-	return append(to, ring[:]...), formRing
+	return append(to, receipt.Ring(b.floor, b.some, serial)...), formRing
 }
 
-// below has the bits of the numbers before one, in its byte.
-func below(number uint64) byte { return 1<<(number%8) - 1 }
-
-// back reads what append has written.
+// refunds reads what append has written.
 func (d *decoder) refunds(serial uint64, form byte) (b refunds) {
 	switch form {
 	case formFew:
 		b.floor = whole(serial)
 	case formMany:
-		b.floor = lowestOf(serial)
+		b.floor = receipt.Lowest(serial)
 	case formSome:
 		b.floor = serial - d.atMost(serial)
-		b.some = append(b.some, d.bytes(d.length(ringSize+1))...) // one more: of the first charges the last is in a byte of its own
+		b.some = append(b.some, d.bytes(d.length(receipt.RingSize+1))...) // one more: of the first charges the last is in a byte of its own
 		if n := uint64(len(b.some)); n > 0 {
 			last := b.some[n-1]
 			highest := ((b.floor+1)/8+n)*8 - 1 - uint64(bits.LeadingZeros8(last))
-			d.failed = d.failed || last == 0 || highest > serial || b.some[0]&(below(b.floor+1)<<1|1) != 0
+			d.failed = d.failed || last == 0 || highest > serial || b.some[0]&(2<<((b.floor+1)%8)-1) != 0
 		}
 	case formRing:
-		ring := d.bytes(ringSize)
-		if d.failed = d.failed || serial <= Refundable; d.failed {
-			return b
-		}
-		b.floor = lowestOf(serial)
-		for i := (b.floor + 1) / 8; i <= serial/8; i++ {
-			b.some = append(b.some, ring[i%ringSize])
-		}
-		b.some[0] &^= below(b.floor + 1)
-		b.some[len(b.some)-1] &= below(serial)<<1 | 1
+		d.failed = d.failed || serial <= Refundable
+		b.floor, b.some = receipt.Lowest(serial), receipt.Unring(d.bytes(receipt.RingSize), serial)
 		b.trim()
 	}
 	return b

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/middleware/exact/internal/receipt"
 )
 
 // A Snapshot is an [Account] in the open: for an engine that does the arithmetic itself, in a
@@ -102,7 +103,7 @@ func isMark(at int64) bool { return at > math.MaxUint32 }
 
 // Snapshot returns the account in the open, without the IDs that it remembers.
 func (a *Account) Snapshot() Snapshot {
-	a.refunds.follow(lowestOf(a.serial))
+	a.refunds.follow(receipt.Lowest(a.serial))
 	s := Snapshot{
 		Latest: a.latest, Hold: a.hold, Serial: a.serial, Limits: make([]LimitSnapshot, len(a.entries)),
 		Paused: a.paused, Booked: a.booked, Since: a.since, Floor: a.refunds.floor, Back: a.refunds.some,

@@ -27,7 +27,7 @@ type view struct {
 
 	// Of the call that was charged.
 	moment int64   // that it was admitted for, Unix µs
-	paid   []int64 // from where on it is on each line; nil: there are none
+	paid   []int64 // from where on it is on each line, from its moment; nil: there are none
 }
 
 // decide checks every limit, and if charge is set and all of them have room charges

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/internal/receipt"
 )
 
 // Take implements [exact.Counter].
@@ -106,7 +107,7 @@ func (e *batcher) runTake(ctx context.Context, p *exact.Policy, keys, args []str
 
 // Refund implements [exact.Counter].
 func (e *batcher) Refund(ctx context.Context, r exact.Receipt) error {
-	is, ok := parseSerial(&r)
+	is, ok := receipt.Parse(&r)
 	if !ok {
 		return exact.ErrNoRefund
 	}
@@ -116,8 +117,11 @@ func (e *batcher) Refund(ctx context.Context, r exact.Receipt) error {
 	tag, at := e.tag(r.Policy, r.Key), r.At.UnixMicro()
 	keys := trailKeys(nil, tag, r.Policy)
 	each, serials := costsOf(r.Policy, r.Cost, r.Costs)
-	packed := numbers(pack(nil, is.number, at, r.Cost, serials, hold(r.Policy)), r.Policy, &each, r.At)
-	args, booked := []string{string(packed), string(pack(nil, is.places...))}, is.places != nil
+	packed := numbers(pack(nil, int64(is.Number), at, r.Cost, serials, hold(r.Policy)), r.Policy, &each, r.At)
+	args, booked := []string{string(packed), ""}, is.From != nil
+	if booked {
+		args[1] = string(pack(nil, slices.Concat([]int64{is.Cost}, is.From, is.Each)...))
+	}
 	said, err := e.run(ctx, &job{script: e.scripts.of(r.Policy, booked).refund, keys: keys, args: args})
 	if err == nil && said == onlyOther && !booked {
 		said, err = e.run(ctx, &job{script: e.scripts.of(r.Policy, true).refund, keys: keys, args: args})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/internal/plan"
+	"github.com/tallystick/tallystick/middleware/exact/internal/receipt"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -25,7 +26,6 @@ const (
 	partPause, partForm, partLines = 2, 4, 16
 
 	formSome, formRing, formMany = 1, 2, 3 // 0: nothing has come back of few charges
-	ringSize                     = engine.Refundable / 8
 
 	// A charged account has an entry, or load.lua takes it for a cut one. Where nothing counts
 	// any more, the entry is of a limit that no policy has.
@@ -76,7 +76,7 @@ func unpackAccount(v string) (*engine.Snapshot, error) {
 	if side&partPause != 0 {
 		s.Paused = t.take(8).double() * 1000
 	}
-	lowest := max(s.Serial, engine.Refundable) - engine.Refundable
+	lowest := receipt.Lowest(s.Serial)
 	s.Floor = s.Serial - s.Serial%engine.Refundable
 	switch side / partForm % 4 {
 	case formMany:
@@ -86,7 +86,7 @@ func unpackAccount(v string) (*engine.Snapshot, error) {
 		s.Floor = uint64(of.double())
 		s.Back = []byte(t.take(int(of.uint16())).rest)
 	case formRing:
-		s.Floor, s.Back = lowest, unpackRing(t.take(ringSize).rest, lowest, s.Serial)
+		s.Floor, s.Back = lowest, receipt.Unring([]byte(t.take(receipt.RingSize).rest), s.Serial)
 	}
 	var lines reply
 	if side >= partLines {
@@ -122,19 +122,6 @@ func unpackAccount(v string) (*engine.Snapshot, error) {
 		return nil, errStored
 	}
 	return s, nil
-}
-
-// unpackRing returns the bits of a ring in order, from the byte of the first charge on.
-func unpackRing(ring string, lowest, serial uint64) (bits []byte) {
-	if len(ring) < ringSize {
-		return nil
-	}
-	for i := (lowest + 1) / 8; i <= serial/8; i++ {
-		bits = append(bits, ring[i%ringSize])
-	}
-	bits[0] &= 0xff << ((lowest + 1) % 8)
-	bits[len(bits)-1] &= byte(2<<(serial%8) - 1)
-	return bits
 }
 
 // unpackTrail reads a trail.
@@ -190,12 +177,12 @@ func packAccount(s *engine.Snapshot) (value []byte, trails map[uint32]string) {
 		value = pack(append(value, lines...), s.Booked, int64(s.Since))
 		value = le.AppendUint32(value, uint32(len(lines)))
 	}
-	if lowest := max(s.Serial, engine.Refundable) - engine.Refundable; len(s.Back) <= ringSize-10 || lowest == 0 {
+	if len(s.Back) <= receipt.RingSize-10 || receipt.Lowest(s.Serial) == 0 {
 		side |= formSome * partForm
 		value = le.AppendUint16(pack(append(value, s.Back...), int64(s.Floor)), uint16(len(s.Back)))
 	} else {
 		side |= formRing * partForm
-		value = append(value, packRing(s, lowest)...)
+		value = append(value, receipt.Ring(s.Floor, s.Back, s.Serial)...)
 	}
 	if s.Paused > s.Latest {
 		side |= partPause
@@ -203,18 +190,6 @@ func packAccount(s *engine.Snapshot) (value []byte, trails map[uint32]string) {
 	}
 	value[2] = side
 	return value, trails
-}
-
-// packRing returns a ring: what is up to the floor has come back.
-func packRing(s *engine.Snapshot, lowest uint64) []byte {
-	ring := make([]byte, ringSize)
-	for n := lowest + 1; n <= s.Serial; n++ {
-		i := n/8 - (s.Floor+1)/8
-		if n <= s.Floor || i < uint64(len(s.Back)) && s.Back[i]&(1<<(n%8)) != 0 {
-			ring[n/8%ringSize] |= 1 << (n % 8)
-		}
-	}
-	return ring
 }
 
 // packTrail writes a trail. No two of its parts end at the same time.

@@ -5,13 +5,11 @@ package redis
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/engine"
+	"github.com/tallystick/tallystick/middleware/exact/internal/receipt"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -114,48 +112,15 @@ func (r *reply) receipt(call *exact.Call, booked bool) exact.Receipt {
 	if serial <= 0 {
 		return exact.Receipt{}
 	}
-	written := strconv.AppendInt(nil, serial, 36)
+	written := receipt.Serial{Number: uint64(serial), Cost: cost}
 	if booked {
-		at = r.double()
-		written = strconv.AppendInt(append(written, '_'), cost, 36)
-		for range limits {
-			written = strconv.AppendInt(append(written, '_'), r.double(), 36)
+		at, written.From = r.double(), make([]int64, limits)
+		for i := range written.From {
+			written.From[i] = r.double()
 		}
-		for i := range limits {
-			if call.Costs != (costs{}) {
-				written = strconv.AppendInt(append(written, '_'), call.Costs[i], 36)
-			}
+		if call.Costs != (costs{}) {
+			written.Each = call.Costs[:limits]
 		}
 	}
-	return exact.Receipt{Key: call.Key, Policy: call.Policy, At: time.UnixMicro(at), Serial: string(written), Cost: cost, Costs: call.Costs}
-}
-
-// A paid receipt holds what its serial tells: its number and, if calls were booked when it was
-// charged, its cost, its place on the line of each limit, from its moment, and its cost there.
-type paid struct {
-	number int64
-	places []int64 // the cost, and then those and the costs; or nil
-}
-
-// parseSerial reads the serial of a receipt, as an [engine.Account] writes it.
-func parseSerial(r *exact.Receipt) (is paid, ok bool) {
-	if r.Policy == nil || r.Cost < 1 {
-		return is, false
-	}
-	number, rest, booked := strings.Cut(r.Serial, "_")
-	var err error
-	if is.number, err = strconv.ParseInt(number, 36, 54); err != nil || !booked {
-		return is, err == nil
-	}
-	for word := range strings.SplitSeq(rest, "_") {
-		n, err := strconv.ParseInt(word, 36, 54)
-		if err != nil {
-			return is, false
-		}
-		is.places = append(is.places, n)
-	}
-	if n := r.Policy.Len(); len(is.places) == 1+n { // it cost the same on each
-		is.places = append(is.places, slices.Repeat(is.places[:1], n)...)
-	}
-	return is, len(is.places) == 1+2*r.Policy.Len() && is.places[0] >= r.Cost && is.places[0] <= storeless.MaxQuota
+	return exact.Receipt{Key: call.Key, Policy: call.Policy, At: time.UnixMicro(at), Serial: written.String(), Cost: cost, Costs: call.Costs}
 }
