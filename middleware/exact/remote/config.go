@@ -3,7 +3,6 @@
 package remote
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -60,5 +59,3 @@ func (c *Config) clock() func() time.Time {
 	}
 	return c.Now
 }
-
-var errNoCounter = errors.New("remote: the counter to be served is nil")

@@ -4,6 +4,8 @@ package remote
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -118,4 +120,21 @@ func (c *calling) Close() error {
 		c.idle.CloseIdleConnections()
 	}
 	return nil
+}
+
+// rendezvous returns which of the owners a name belongs to: the one whose hash with it is
+// largest (Thaler and Ravishankar, 1998). When an owner is added or gone, only its keys
+// move.
+func rendezvous(owners []*peer, name string) (best int) {
+	var most uint64
+	for i, o := range owners {
+		h := sha256.New()
+		h.Write([]byte(o.url))
+		h.Write([]byte{0})
+		h.Write([]byte(name))
+		if weight := binary.BigEndian.Uint64(h.Sum(nil)); i == 0 || weight > most {
+			best, most = i, weight
+		}
+	}
+	return best
 }

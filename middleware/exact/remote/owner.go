@@ -31,25 +31,25 @@ const linger = time.Millisecond
 // answer makes the calls of a request at once, and says what became of each soon after it is
 // done, so that one that is slow holds up no other.
 func (o *owner) answer(ctx context.Context, q *request, say func(some []verdict, last bool)) {
-	left := 0
+	var asks []func() verdict
 	for i := range q.Calls {
-		left += q.Calls[i].verdicts()
-	}
-	done := make(chan verdict, left)
-	n := 0
-	for i := range q.Calls {
-		first := n
 		c := &q.Calls[i]
-		call := func() {
-			o.call(ctx, q, c, func(n int, v verdict) {
-				v.N = first + n
-				done <- v
-			})
+		ctx, cancel := context.WithTimeout(ctx, min(time.Duration(max(c.Wait, 0))*time.Millisecond, maxWait))
+		defer cancel()
+		asks = append(asks, o.asks(ctx, q, c)...)
+	}
+	left := len(asks)
+	done := make(chan verdict, left)
+	for n, ask := range asks {
+		tell := func() {
+			v := ask()
+			v.N = n
+			done <- v
 		}
-		if n += c.verdicts(); o.quick || left == 1 {
-			call()
+		if o.quick || left == 1 {
+			tell()
 		} else {
-			go call()
+			go tell()
 		}
 	}
 	for some := make([]verdict, 0, left); left > 0; some = some[:0] {
@@ -71,25 +71,27 @@ func (o *owner) answer(ctx context.Context, q *request, say func(some []verdict,
 	}
 }
 
-// call makes one call of a request, and tells its verdicts.
-func (o *owner) call(ctx context.Context, q *request, c *call, tell func(n int, v verdict)) {
+// asks returns what makes a call of a request, one for each of its verdicts: one after the other the calls of a take would have
+// the time of one between them. A counter that can take calls in one go merges them again, with calls of other requests.
+func (o *owner) asks(ctx context.Context, q *request, c *call) (asks []func() verdict) {
 	call, calls, err := o.callOf(q, c)
-	if err != nil {
-		for i := range c.verdicts() {
-			tell(i, verdict{Error: errorOf(err)})
+	ask := func(p *exact.Policy, do func() (exact.Verdict, error)) {
+		asks = append(asks, func() verdict { return verdictOf(p, do) })
+	}
+	switch {
+	case err != nil:
+		for range c.verdicts() {
+			ask(nil, func() (v exact.Verdict, _ error) { return v, err })
 		}
-		return
+	case c.Op == opPeek:
+		ask(call.Policy, func() (exact.Verdict, error) { return o.counter.Peek(ctx, call) })
+	case c.Op == opRefund:
+		ask(nil, func() (v exact.Verdict, err error) { return v, o.refund(ctx, &call, c.Receipt) })
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(time.Duration(max(c.Wait, 0))*time.Millisecond, maxWait))
-	defer cancel()
-	switch c.Op {
-	case opTake:
-		o.take(ctx, calls, tell)
-	case opPeek:
-		tell(0, verdictOf(call.Policy, func() (exact.Verdict, error) { return o.counter.Peek(ctx, call) }))
-	default:
-		tell(0, verdictOf(nil, func() (v exact.Verdict, err error) { return v, o.refund(ctx, &call, c.Receipt) }))
+	for i := range calls {
+		ask(call.Policy, func() (exact.Verdict, error) { return o.counter.Take(ctx, calls[i]) })
 	}
+	return asks
 }
 
 // callOf reads a call: one for each ID, if it is a take. Each of those must have one, which is
@@ -149,24 +151,6 @@ func (o *owner) policy(raw []byte) (*exact.Policy, error) {
 	}
 	o.policies[text] = p
 	return p, nil
-}
-
-// take makes a call for each ID at once: one after the other they would have the time of one
-// between them. A counter that can take calls in one go merges them again, with calls of other
-// requests.
-func (o *owner) take(ctx context.Context, calls []exact.Call, tell func(n int, v verdict)) {
-	var others sync.WaitGroup
-	for i := range calls {
-		take := func() {
-			tell(i, verdictOf(calls[i].Policy, func() (exact.Verdict, error) { return o.counter.Take(ctx, calls[i]) }))
-		}
-		if o.quick || i == len(calls)-1 {
-			take()
-		} else {
-			others.Go(take)
-		}
-	}
-	others.Wait()
 }
 
 // refund gives back what a receipt says.

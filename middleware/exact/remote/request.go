@@ -13,8 +13,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -26,6 +28,25 @@ type sender struct {
 	keys      ring
 	transport http.RoundTripper
 	now       func() time.Time
+}
+
+// A peer is an owner as a caller knows it.
+type peer struct {
+	url   string
+	to    *url.URL     // the same, parsed
+	name  string       // the same in errors: without a query, which may have a secret
+	ahead atomic.Int64 // ms that its clock is ahead of ours, by its last answer
+
+	// Refunds leave apart: a request with a refund is never repeated unseen.
+	calls, refunds lane
+}
+
+// fault names the owner that an error is about: an operator must find the one among ten.
+func (o *peer) fault(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", o.name, err)
 }
 
 // send asks an owner for some calls, and once more if our clocks do not agree: its answer says

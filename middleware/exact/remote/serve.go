@@ -35,7 +35,7 @@ type served struct {
 func Serve(counter exact.Counter, cfg Config) (http.Handler, error) {
 	errs := cfg.check()
 	if counter == nil {
-		errs = append(errs, errNoCounter)
+		errs = append(errs, errors.New("remote: the counter to be served is nil"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
