@@ -3,7 +3,6 @@
 package cas
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -29,8 +28,8 @@ type Config struct {
 
 // counter implements [engine.Archive] on a store.
 type counter struct {
-	merged exact.Counter
-	engine *batcher
+	exact.Counter // which merges calls to the engine
+	engine        *batcher
 }
 
 // New returns a counter in a store. All counters of one store are one. It is safe
@@ -64,24 +63,9 @@ func New(store Store, cfg Config) (engine.Archive, error) {
 	default:
 		e.loadAt = byClock(store, time.Now)
 	}
-	return &counter{merged: engine.Merge(e), engine: e}, nil
+	return &counter{engine.Merge(e), e}, nil
 }
 
 // Deadline is how long a request waits by default: a call is two round trips at least, and the second waits for a
 // disk. Package middleware asks by this name.
 func (c *counter) Deadline() time.Duration { return 250 * time.Millisecond }
-
-// Take implements [exact.Counter].
-func (c *counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	return c.merged.Take(ctx, call)
-}
-
-// Peek implements [exact.Counter].
-func (c *counter) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	return c.engine.Peek(ctx, call)
-}
-
-// Refund implements [exact.Counter].
-func (c *counter) Refund(ctx context.Context, r exact.Receipt) error {
-	return c.engine.Refund(ctx, r)
-}

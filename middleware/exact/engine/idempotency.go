@@ -10,7 +10,7 @@ import (
 )
 
 // Idempotency remembers what became of calls that have an ID, for [exact.IDLife] at least and twice
-// that at most. It remembers the last 4096 refusals at least and twice as many at most: admissions
+// that at most, and nothing of calls without one. It remembers the last 4096 refusals at least and twice as many at most: admissions
 // are bounded by quotas, and refusals by nothing. One that is forgotten early is decided anew, and
 // no call is charged twice. It is for an engine of one process: an [Account] holds what several
 // processes must know of each other's calls. It is not safe for concurrent use. The zero
@@ -35,6 +35,9 @@ type refusal uint32
 // Find returns the verdict of an earlier call with that ID for that name of what is
 // counted: without how the limits stood. It is for [Account.Replay] to complete.
 func (r *Idempotency) Find(now time.Time, name, id string) (v exact.Verdict, found bool) {
+	if id == "" {
+		return v, false
+	}
 	r.turn(now)
 	key := r.key(name, id)
 	for i := range r.admitted {
@@ -52,6 +55,9 @@ func (r *Idempotency) Find(now time.Time, name, id string) (v exact.Verdict, fou
 
 // Keep remembers a verdict.
 func (r *Idempotency) Keep(now time.Time, name, id string, v exact.Verdict) {
+	if id == "" {
+		return
+	}
 	r.turn(now)
 	key := r.key(name, id)
 	if v.Admitted {

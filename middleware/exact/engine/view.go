@@ -73,9 +73,6 @@ func (s *view) step(p *limiter.Policy, price limiter.Price, charge bool) (v stor
 
 // steps returns the states where the compiled steps of the policy have them.
 func (s *view) steps() limiter.Tally {
-	if !s.policy.HasLog {
-		return s.tally
-	}
 	var tally limiter.Tally
 	for j, i := range s.policy.Place {
 		tally[j] = s.tally[i]
@@ -85,7 +82,7 @@ func (s *view) steps() limiter.Tally {
 
 // stepsPrice returns the price where the compiled steps of the policy have their limits.
 func (s *view) stepsPrice(price limiter.Price) limiter.Price {
-	if !s.policy.HasLog || price.Each == nil {
+	if price.Each == nil {
 		return price
 	}
 	var each limiter.Costs
@@ -96,10 +93,6 @@ func (s *view) stepsPrice(price limiter.Price) limiter.Price {
 }
 
 func (s *view) setSteps(tally limiter.Tally) {
-	if !s.policy.HasLog {
-		s.tally = tally
-		return
-	}
 	for j, i := range s.policy.Place {
 		s.tally[i] = tally[j]
 	}

@@ -41,14 +41,13 @@ func (c *counter) Restore(ctx context.Context, r engine.Record) error {
 		return err
 	}
 	b, err := r.Account.AppendBinary(nil)
+	if err == nil {
+		r, err = engine.ReadRecord(r.Name, b) // it is charged from now on, and the other is the caller's
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
-	own := new(engine.Account) // it is charged from now on, and the other is the caller's
-	if err := own.UnmarshalBinary(b); err != nil {
-		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
-	}
-	return c.do(&job{ctx: ctx, name: r.Name, account: own}).err
+	return c.do(&job{ctx: ctx, name: r.Name, account: r.Account}).err
 }
 
 // Forget implements [engine.Archive].

@@ -61,11 +61,9 @@ func (c *counter) decide(now time.Time, b *batch, j *job, e *entry) (o outcome, 
 	case j.account != nil:
 		return c.replace(now, b, j, e)
 	}
-	if j.id != "" {
-		if v, ok := c.replies.Find(now, j.name, j.id); ok {
-			o.verdict = e.account.Replay(now, v, j.call)
-			return o, nil
-		}
+	if v, ok := c.replies.Find(now, j.name, j.id); ok {
+		o.verdict = e.account.Replay(now, v, j.call)
+		return o, nil
 	}
 	fresh := !e.known && !e.changed
 	if fresh {
@@ -75,10 +73,8 @@ func (c *counter) decide(now time.Time, b *batch, j *job, e *entry) (o outcome, 
 		}
 	}
 	o.verdict = e.account.Take(now, j.call)
-	if j.id != "" {
-		c.replies.Keep(now, j.name, j.id, o.verdict)
-		o.kept = true
-	}
+	c.replies.Keep(now, j.name, j.id, o.verdict)
+	o.kept = true
 	if o.verdict.Admitted {
 		e.changed = true
 		if fresh {

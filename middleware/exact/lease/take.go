@@ -62,22 +62,19 @@ func (l *leasing) within(call *exact.Call) (v exact.Verdict, done bool, size int
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, name := l.terms.Now(), call.Policy.AccountName(call.Key)
-	asked := false
 	if v, ok := l.counted(now, name, call); ok {
 		return v, true, 0
 	}
-	if call.ID != "" {
-		_, asked = l.replies.Find(now, "?"+name, call.ID)
-	}
+	_, asked := l.replies.Find(now, "?"+name, call.ID)
 	h := l.holder(now, name)
 	// The engine may have counted this call before: ask it again.
 	if !asked && h.has(now, call) {
 		v = h.count(now, call)
-		l.keep(now, name, call, v)
+		l.replies.Keep(now, name, call.ID, v)
 		return v, true, 0
 	}
 	// As if it were admitted, because some refusals are forgotten early.
-	l.keep(now, "?"+name, call, exact.Verdict{Verdict: storeless.Verdict{Admitted: true}})
+	l.replies.Keep(now, "?"+name, call.ID, exact.Verdict{Verdict: storeless.Verdict{Admitted: true}})
 	if asked || l.closed || h.arrives != nil || now.Before(h.rest) || h.of == nil || !samePolicy(h.of, call.Policy) {
 		return exact.Verdict{}, false, 0
 	}
@@ -147,7 +144,7 @@ func (l *leasing) arrived(call *exact.Call, v exact.Verdict, from time.Time) (_ 
 		v = before
 	} else {
 		v = h.count(now, call) // even if the block has come too late for others
-		l.keep(now, name, call, v)
+		l.replies.Keep(now, name, call.ID, v)
 	}
 	if l.closed {
 		l.giveUp(h)
@@ -200,16 +197,13 @@ func (l *leasing) awaitBlock(ctx context.Context, call *exact.Call, v exact.Verd
 	}
 	if ctx.Err() == nil && h.has(now, call) {
 		v = h.count(now, call)
-		l.keep(now, name, call, v)
+		l.replies.Keep(now, name, call.ID, v)
 	}
 	return v
 }
 
 // counted returns what became of a call with the same ID, if there was one.
 func (l *leasing) counted(now time.Time, name string, call *exact.Call) (before exact.Verdict, ok bool) {
-	if call.ID == "" {
-		return before, false
-	}
 	before, ok = l.replies.Find(now, name, call.ID)
 	before.Replayed = ok
 	return before, ok
@@ -233,7 +227,7 @@ func (l *leasing) settle(call *exact.Call, v exact.Verdict) exact.Verdict {
 	}
 	switch {
 	case v.Admitted:
-		l.keep(now, name, call, v)
+		l.replies.Keep(now, name, call.ID, v)
 		if !v.Replayed {
 			v.Limits = h.statuses(now, call.Policy)
 		}
@@ -243,7 +237,7 @@ func (l *leasing) settle(call *exact.Call, v exact.Verdict) exact.Verdict {
 	case !v.Replayed && !v.Impossible && l.mayComeBack(now, h, call.Policy):
 		v.Wait = min(v.Wait, max(time.Second, (l.terms.Idle+time.Second-1).Truncate(time.Second)))
 	}
-	l.keep(now, name, call, v)
+	l.replies.Keep(now, name, call.ID, v)
 	return v
 }
 
@@ -253,9 +247,7 @@ func (l *leasing) failed(name string, call *exact.Call, h *leaseholder, err erro
 	if !errors.Is(err, exact.ErrNotCounted) {
 		return
 	}
-	if call.ID != "" {
-		l.replies.Forget("?"+name, call.ID)
-	}
+	l.replies.Forget("?"+name, call.ID)
 	if h.block == nil && h.arrives == nil {
 		delete(l.keys, name)
 	}
@@ -264,12 +256,6 @@ func (l *leasing) failed(name string, call *exact.Call, h *leaseholder, err erro
 // mayComeBack reports whether a block is held somewhere, or on its way, and a part of it may come back.
 func (l *leasing) mayComeBack(now time.Time, h *leaseholder, p *exact.Policy) bool {
 	return h.arrives != nil || h.held(now, p) > 0 || l.terms.Instances > 1 && p.Plan().Tokens.Capacity()/(20*l.terms.Instances) >= 2
-}
-
-func (l *leasing) keep(now time.Time, name string, call *exact.Call, v exact.Verdict) {
-	if call.ID != "" {
-		l.replies.Keep(now, name, call.ID, v)
-	}
 }
 
 // holder returns what is held of a key.

@@ -87,10 +87,8 @@ func (m *counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 	if !known {
 		a = new(engine.Account)
 	}
-	if call.ID != "" {
-		if v, ok := s.replies.Find(now, key, call.ID); ok {
-			return a.Replay(now, v, &call), nil
-		}
+	if v, ok := s.replies.Find(now, key, call.ID); ok {
+		return a.Replay(now, v, &call), nil
 	}
 	if !known && !s.room(now) {
 		var v exact.Verdict
@@ -103,9 +101,7 @@ func (m *counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 	if v.Admitted && !known {
 		s.accounts[key] = a
 	}
-	if id != "" {
-		s.replies.Keep(now, key, id, v)
-	}
+	s.replies.Keep(now, key, id, v)
 	return v, nil
 }
 
