@@ -21,10 +21,6 @@ type Config struct {
 	// Logger receives the lines, at level Warn. Default: slog.Default().
 	Logger *slog.Logger
 
-	// Every is the least time between two lines of a policy. Default: one minute. Less than
-	// a second is a second.
-	Every time.Duration
-
 	// Top is the most clients that a line names. Default: 5. More than 20 are 20.
 	Top int
 
@@ -36,7 +32,6 @@ type Config struct {
 // of policies. It is safe for concurrent use.
 type Log struct {
 	logger *slog.Logger
-	every  time.Duration
 	top    int
 	now    func() time.Time
 
@@ -46,14 +41,10 @@ type Log struct {
 
 // New returns a log that has counted nothing.
 func New(cfg Config) *Log {
-	l := &Log{logger: cfg.Logger, every: cmp.Or(cfg.Every, time.Minute), top: cmp.Or(cfg.Top, 5), now: cfg.Now}
-	if l.logger == nil {
-		l.logger = slog.Default()
-	}
+	l := &Log{logger: cmp.Or(cfg.Logger, slog.Default()), top: max(1, min(cmp.Or(cfg.Top, 5), 20)), now: cfg.Now}
 	if l.now == nil {
 		l.now = time.Now
 	}
-	l.every, l.top = max(time.Second, l.every), max(1, min(l.top, 20))
 	return l
 }
 
@@ -64,13 +55,13 @@ func (l *Log) OnDecision(_ context.Context, d middleware.Decision) {
 	if !d.Admitted {
 		client := d.Pseudonym()
 		p := l.policy(d.Policy)
-		l.announce(p.count(&d, client, l.now(), l.every))
+		l.announce(p.count(&d, client, l.now()))
 	}
 	due := l.due.Load()
 	if due == 0 {
 		return
 	}
-	if now := l.now(); passed(now, due, l.every) {
+	if now := l.now(); passed(now, due) {
 		l.tell(now, false)
 	}
 }
@@ -108,7 +99,7 @@ func (l *Log) tell(now time.Time, all bool) {
 	}
 	slices.SortFunc(policies, func(p, q *policy) int { return cmp.Compare(p.name, q.name) })
 	for _, p := range policies {
-		line, due := p.take(now, l.every, l.top, all)
+		line, due := p.take(now, l.top, all)
 		if due != 0 {
 			l.announce(due)
 		}

@@ -16,6 +16,9 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
+// every is the least time between two lines of a policy.
+const every = time.Minute
+
 type policy struct {
 	name string
 
@@ -30,7 +33,7 @@ type policy struct {
 }
 
 // count counts a refusal of a client, "" if unknown, and returns when to log it.
-func (p *policy) count(d *middleware.Decision, client string, now time.Time, every time.Duration) (due int64) {
+func (p *policy) count(d *middleware.Decision, client string, now time.Time) (due int64) {
 	hash := sha256.Sum256([]byte(client))
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,13 +49,13 @@ func (p *policy) count(d *middleware.Decision, client string, now time.Time, eve
 		p.clients.add(client, d.Reason)
 		p.distinct.add(binary.BigEndian.Uint64(hash[:]))
 	}
-	return p.due(now, every)
+	return p.due(now)
 }
 
 // due returns when the next line is due.
-func (p *policy) due(now time.Time, every time.Duration) int64 {
+func (p *policy) due(now time.Time) int64 {
 	at := p.told.Add(every)
-	if p.told.IsZero() || passed(now, at.UnixNano(), every) {
+	if p.told.IsZero() || passed(now, at.UnixNano()) {
 		at = now
 	}
 	return at.UnixNano()
@@ -60,26 +63,26 @@ func (p *policy) due(now time.Time, every time.Duration) int64 {
 
 // passed reports whether a time has come. A time further ahead than a line can be due is the mark
 // of a clock that has stepped back.
-func passed(now time.Time, at int64, every time.Duration) bool {
+func passed(now time.Time, at int64) bool {
 	ahead := time.Duration(at - now.UnixNano())
 	return ahead <= 0 || ahead > every
 }
 
 // take returns the line that is due, and forgets what it says; or nil, and when one will be
 // due, if there is anything to tell.
-func (p *policy) take(now time.Time, every time.Duration, top int, all bool) (line []slog.Attr, due int64) {
+func (p *policy) take(now time.Time, top int, all bool) (line []slog.Attr, due int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.refused == 0 {
 		return nil, 0
 	}
-	if at := p.due(now, every); at > now.UnixNano() && !all {
+	if at := p.due(now); at > now.UnixNano() && !all {
 		return nil, at
 	}
 	line = []slog.Attr{
 		slog.String("policy", p.name),
 		slog.Uint64("refused", p.refused),
-		slog.Duration("within", now.Sub(p.since).Round(time.Millisecond)),
+		slog.Duration("within", max(0, now.Sub(p.since)).Round(time.Millisecond)),
 	}
 	if p.withheld > 0 {
 		line = append(line, slog.Uint64("withheld", p.withheld))
