@@ -6,7 +6,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -42,7 +41,7 @@ func OwnTokenAt(t testing.TB, cfg middleware.Config, id middleware.Identity, n i
 	challenge.Path, challenge.WaitingRoom, challenge.NoWaitingRoom = "/", 0, true
 	cfg.Challenge = &challenge
 	m := newMint(t, cfg, id, n)
-	asked := m.send(m.Endpoints(), http.MethodGet, "/challenge", "")
+	asked := m.send(t, m.Endpoints(), http.MethodGet, "/challenge", "")
 	return m.token(t, true, Prove(t, asked))
 }
 
@@ -76,14 +75,11 @@ func newMint(t testing.TB, cfg middleware.Config, id middleware.Identity, n int6
 	return m
 }
 
-func (m *mint) send(h http.Handler, method, path, proof string) *http.Response {
-	r := httptest.NewRequest(method, path, nil)
-	if proof != "" {
-		r.Header.Set(middleware.ProofHeader, proof)
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w.Result()
+// send sends a request to the instance.
+func (m *mint) send(t testing.TB, h http.Handler, method, path, proof string) *http.Response {
+	t.Helper()
+	resp, _ := exchange(t, Forgetful(h, ""), method, "https://example.com"+path, proof)
+	return resp
 }
 
 // token returns the token of the answer to the one request.
@@ -92,11 +88,11 @@ func (m *mint) token(t testing.TB, own bool, proof string) string {
 	var resp *http.Response
 	switch {
 	case m.n == 0 && own:
-		resp = m.send(m.Endpoints(), http.MethodPost, "/redeem", proof)
+		resp = m.send(t, m.Endpoints(), http.MethodPost, "/redeem", proof)
 	case m.n < 1:
 		t.Fatalf("middlewaretest: no client has a token at count %d", m.n)
 	default:
-		resp = m.send(m.Handler(http.NotFoundHandler()), http.MethodPost, "/", proof)
+		resp = m.send(t, m.Handler(http.NotFoundHandler()), http.MethodPost, "/", proof)
 		if !m.decided.Admitted || m.decided.Own != own {
 			t.Fatalf("middlewaretest: no client of policy %q has a token at count %d: %s", m.decided.Policy, m.n, m.decided.Reason)
 		}
