@@ -39,8 +39,8 @@ type Transport struct {
 }
 
 // RoundTrip implements [http.RoundTripper]. An error is of Base, or of [Pacer.Wait]: then the
-// request was not sent. If the counter could not be told of a pause, this process alone
-// pauses, and the response is returned.
+// request was not sent, or not again. If the counter could not be told of a pause, this
+// process alone pauses, and the response is returned.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var costs []Cost
 	if t.Costs != nil {
