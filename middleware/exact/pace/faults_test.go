@@ -4,11 +4,9 @@ package pace_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,37 +84,6 @@ func TestACounterThatIsDown(t *testing.T) {
 	}
 }
 
-var errRandom = errors.New("now and then")
-
-// flaky fails now and then, before it asks and after.
-type flaky struct {
-	exact.Counter
-	one  atomic.Uint64
-	well atomic.Bool
-}
-
-func (f *flaky) sick() bool {
-	return !f.well.Load() && rand.New(rand.NewPCG(f.one.Add(1), 3)).IntN(30) == 0
-}
-
-func (f *flaky) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	if f.sick() {
-		return exact.Verdict{}, errRandom
-	}
-	v, err := f.Counter.Take(ctx, call)
-	if err == nil && f.sick() {
-		return exact.Verdict{}, errRandom
-	}
-	return v, err
-}
-
-func (f *flaky) Refund(ctx context.Context, r exact.Receipt) error {
-	if f.sick() {
-		return errRandom
-	}
-	return f.Counter.Refund(ctx, r)
-}
-
 // Callers come and go at random, cost this and that, leave while they wait, pause, and the
 // counter fails now and then: no limit is ever exceeded, no caller waits longer than it
 // may or is forgotten, and in the end none has a place.
@@ -128,8 +95,10 @@ func TestAnything(t *testing.T) {
 	for seed := range seeds {
 		kit.Bubble(t, func(t *testing.T) {
 			memory := memory.New(0, nil)
-			counter := &flaky{Counter: &wire{Counter: memory, trip: time.Duration(seed%4) * 7 * time.Millisecond}}
-			counter.well.Store(seed%2 == 0)
+			counter := &wire{Counter: memory, trip: time.Duration(seed%4) * 7 * time.Millisecond}
+			if seed%2 == 1 {
+				counter.loses = rand.New(rand.NewPCG(seed, 3))
+			}
 			cfg := pace.Config{Counter: counter, Limits: bucket(20, time.Second, 3), MaxWait: 4 * time.Second, MaxWaiting: 30}
 			if seed%3 == 0 {
 				cfg.Units = map[string]limits{"tokens": bucket(3000, time.Second, 600)}
@@ -166,7 +135,7 @@ func TestAnything(t *testing.T) {
 				}
 			}
 			wg.Wait()
-			counter.well.Store(true)
+			counter.set(func(w *wire) { w.loses = nil })
 			time.Sleep(10 * time.Second)
 			require.NotEmpty(t, went.went)
 			slack := int64(1) // of a round trip

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -104,10 +105,11 @@ type wire struct {
 
 	calls, takes, refunds atomic.Int64
 
-	mu   sync.Mutex
-	lose int   // this number of answers
-	fail error // if set, instead of a call
-	hang bool  // until the end of the context
+	mu    sync.Mutex
+	lose  int        // this number of answers
+	loses *rand.Rand // one call in 30, and one answer; nil: none
+	fail  error      // if set, instead of a call
+	hang  bool       // until the end of the context
 }
 
 var errLost = errors.New("the answer is lost")
@@ -116,8 +118,11 @@ func (w *wire) travel(ctx context.Context, count *atomic.Int64) error {
 	w.calls.Add(1)
 	count.Add(1)
 	w.mu.Lock()
-	fail, hang := w.fail, w.hang
+	fail, hang, lost := w.fail, w.hang, w.loses != nil && w.loses.IntN(30) == 0
 	w.mu.Unlock()
+	if lost {
+		return errLost
+	}
 	if fail != nil {
 		return fail
 	}
@@ -136,8 +141,8 @@ func (w *wire) Take(ctx context.Context, call exact.Call) (exact.Verdict, error)
 	v, err := w.Counter.Take(ctx, call)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.lose > 0 {
-		w.lose--
+	if w.lose > 0 || w.loses != nil && w.loses.IntN(30) == 0 {
+		w.lose = max(0, w.lose-1)
 		return exact.Verdict{}, errLost
 	}
 	return v, err
