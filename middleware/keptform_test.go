@@ -124,33 +124,27 @@ func TestKeptFormPage(t *testing.T) {
 	})
 }
 
-// Secrets are asked for again, in their place; what only sounds like one is kept.
+// Secrets are asked for again, in their place. TestSecretNames of package keptform has the names.
 func TestSecretFields(t *testing.T) {
-	for _, name := range []string{
-		"password", "Password", "PASSWORD", "password2", "password_confirmation", "user[password]", "newPassword", "pass", "user-pass", "passwd",
-		"pwd", "pwd1", "myPwd", "passphrase", "passcode", "Kennwort", "passwort", "mot_de_passe", "senha", "contraseña",
-		"pin", "PIN", "user_pin", "pin2", "pinCode", "otp", "otp-code", "one_time_otp", "totp", "2fa", "mfa", "cvv", "cvv2", "CVC", "card_cvc", "csc", "cc-csc",
-		"card", "card[number]", "cardNumber", "cardnumber", "card-no", "cc-number", "ccNum", "cc_no", "creditCard", "credit_card_number", "security_code", "secret", "ssn",
+	for body, secrets := range map[string][]string{
+		"a=1&new_password=hunter2&b=2":  {"new_password"},
+		"new_password=&a=b":             nil, // one that was left empty is no secret
+		"csrf_token=x&shipping=x&pin=1": {"pin"},
 	} {
-		page := kept(t, encoded([]pair{{"a", "1"}, {name, "hunter2"}, {"b", "2"}}))
+		page := kept(t, body)
 		fields, secret := fieldsIn(t, page)
-		require.Equal(t, []string{name}, secret)
-		require.Equal(t, []pair{{"a", "1"}, {name, ""}, {"b", "2"}}, fields)
+		require.Equal(t, secrets, secret, body)
+		var want []pair
+		for part := range strings.SplitSeq(body, "&") {
+			name, value, _ := strings.Cut(part, "=")
+			if slices.Contains(secrets, name) {
+				value = ""
+			}
+			want = append(want, pair{name, value})
+		}
+		require.Equal(t, want, fields)
 		require.NotContains(t, page, "hunter2")
 	}
-	for _, name := range []string{
-		"name", "shipping", "opinion", "spinner", "discard", "postcards", "compass", "passenger", "bypass", "csrf_token", "authenticity_token",
-		"discount", "account_number", "acc_num", "success", "cc", "utf8", "_method", "description", "hotpot", "wildcard", "é", "123",
-	} {
-		fields, secret := fieldsIn(t, kept(t, encoded([]pair{{name, "x"}})))
-		require.Empty(t, secret, name)
-		require.Equal(t, []pair{{name, "x"}}, fields)
-	}
-	t.Run("one that was left empty is no secret", func(t *testing.T) {
-		fields, secret := fieldsIn(t, kept(t, "new_password=&a=b"))
-		require.Empty(t, secret)
-		require.Equal(t, []pair{{"new_password", ""}, {"a", "b"}}, fields)
-	})
 	t.Run("names of the program's own", func(t *testing.T) {
 		page := kept(t, "maiden=Byron&password=x&name=Ada", func(i *keptform.Handler) {
 			i.Secret = func(name string) bool { return name == "maiden" }
@@ -158,12 +152,6 @@ func TestSecretFields(t *testing.T) {
 		_, secret := fieldsIn(t, page)
 		require.Equal(t, []string{"maiden", "password"}, secret)
 		require.NotContains(t, page, "Byron")
-	})
-	t.Run("a name is escaped in its label too", func(t *testing.T) {
-		page := kept(t, encoded([]pair{{`"><script>password`, "x"}}))
-		_, secret := fieldsIn(t, page)
-		require.Equal(t, []string{`"><script>password`}, secret)
-		require.Equal(t, 1, strings.Count(page, "<script"))
 	})
 }
 

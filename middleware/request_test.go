@@ -10,7 +10,6 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -502,10 +501,10 @@ func resetEarlyResponses(t *testing.T) {
 		{"a proxy, TLS", proxy(), false, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var moments sync.Map // by the addresses of connections: a 1xx is about to be written
+			var hangUp sync.Map // by the query of a request
 			h := limit("page", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				at, _ := moments.Load(r.RemoteAddr)
-				test.handler.ServeHTTP(&announcing{w, at.(chan struct{})}, r)
+				end, _ := hangUp.Load(r.URL.RawQuery)
+				test.handler.ServeHTTP(&hungUpOn{w, end.(context.CancelFunc)}, r)
 			}))
 			if test.stacked {
 				h = limit("site", h)
@@ -523,14 +522,17 @@ func resetEarlyResponses(t *testing.T) {
 			var streams atomic.Int64
 			end := time.Now().Add(longest)
 			kit.Together(8, func(int) {
-				conn := dialHTTP2(t, server)
-				at := make(chan struct{}, 1)
-				moments.Store(conn.LocalAddr().String(), at)
-				for id := uint32(1); streams.Add(1) <= most && time.Now().Before(end); id += 2 {
-					conn.resetAt(t, at, id)
-				}
-				if err := conn.Close(); err != nil {
-					t.Error(err)
+				transport := server.Client().Transport.(*http.Transport).Clone()
+				transport.Protocols = server.Config.Protocols
+				defer transport.CloseIdleConnections()
+				for n := streams.Add(1); n <= most && time.Now().Before(end); n = streams.Add(1) {
+					ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+					hangUp.Store(fmt.Sprint(n), cancel)
+					r, _ := http.NewRequestWithContext(ctx, []string{http.MethodGet, http.MethodPost}[n%2], fmt.Sprint(server.URL, "/?", n), http.NoBody)
+					if resp, err := transport.RoundTrip(r); err == nil {
+						_ = resp.Body.Close()
+					}
+					cancel()
 				}
 			})
 			t.Logf("%d streams", min(streams.Load(), most))
@@ -538,62 +540,20 @@ func resetEarlyResponses(t *testing.T) {
 	}
 }
 
-// An announcing writer says when a 1xx is about to be written.
-type announcing struct {
+// hungUpOn is the writer of a response whose client resets the stream at about the time when a 1xx is written.
+type hungUpOn struct {
 	http.ResponseWriter
-	at chan<- struct{}
+	hangUp context.CancelFunc
 }
 
-func (a *announcing) WriteHeader(status int) {
+func (w *hungUpOn) WriteHeader(status int) {
 	if status < 200 {
-		select {
-		case a.at <- struct{}{}:
-		default:
+		w.hangUp()
+		for range rand.IntN(2000) {
+			jitter.Add(1)
 		}
 	}
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// An http2Conn is a connection of a client that writes its own frames.
-type http2Conn struct{ net.Conn }
-
-func dialHTTP2(t *testing.T, server *httptest.Server) http2Conn {
-	conn := kit.Must(net.Dial("tcp", server.Listener.Addr().String()))(t)
-	if server.TLS != nil {
-		cfg := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-		cfg.NextProtos, cfg.ServerName = []string{"h2"}, "example.com"
-		conn = tls.Client(conn, cfg)
-	}
-	go func() { _, _ = io.Copy(io.Discard, conn) }()
-	c := http2Conn{conn}
-	// SETTINGS, and that the server's are fine, in one piece: it waits for two seconds.
-	kit.Must(io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x04\x01\x00\x00\x00\x00"))(t)
-	return c
-}
-
-func (c http2Conn) frame(t *testing.T, kind, flags byte, stream uint32, payload []byte) {
-	b := binary.BigEndian.AppendUint32([]byte{0, 0, byte(len(payload)), kind, flags}, stream)
-	if _, err := c.Write(append(b, payload...)); err != nil {
-		t.Errorf("stream %d: %v", stream, err)
-	}
-}
-
-// resetAt sends a request, GET and POST in turn, and resets its stream about when a 1xx is written.
-func (c http2Conn) resetAt(t *testing.T, at <-chan struct{}, id uint32) {
-	select {
-	case <-at: // late, of the stream before
-	default:
-	}
-	method := 0x82 + byte(id/2%2)
-	c.frame(t, 1, 5, id, []byte{method, 0x86, 0x84, 0x41, 1, 'x'}) // HEADERS: http, /, x
-	select {
-	case <-at:
-	case <-time.After(time.Second): // a proxy whose upstream could not be reached
-	}
-	for range rand.IntN(2000) {
-		jitter.Add(1)
-	}
-	c.frame(t, 3, 0, id, []byte{0, 0, 0, 8}) // RST_STREAM, CANCEL
+	w.ResponseWriter.WriteHeader(status)
 }
 
 var jitter atomic.Int64

@@ -79,9 +79,14 @@ func TestSecretNames(t *testing.T) {
 		"yeniSifre": password, "sifre_tekrar": password, "ŞİFRE": password, "parol": password, "novyi_parol2": password, "mima": password, "密码": password,
 		"パスワード": password, "비밀번호확인": password, "סיסמה": password, "暗証番号": pin, "one-time-code": oneTimeCode, "smsCode": oneTimeCode,
 		"userpw": password, "psw": password, "ccv": cardCode, "cardnum": cardNumber, "Kartennummer": cardNumber, "numero_tarjeta": cardNumber,
+		"user[password]": password, "mot_de_passe": password, "cvv2": cardCode, "cc-csc": cardCode, "card[number]": cardNumber, "security_code": otherSecret, "2fa": oneTimeCode,
 		"recovery-code": otherSecret, "secretAnswer": otherSecret, "acc_value": notSecret, "parolees": notSecret, "mimaki": notSecret,
 	} {
 		require.Equal(t, want, kind(name), name)
+	}
+	for name := range strings.FieldsSeq(`name shipping opinion spinner discard postcards compass passenger bypass csrf_token authenticity_token discount
+		account_number acc_num success cc utf8 _method description hotpot wildcard é 123`) {
+		require.Equal(t, notSecret, kind(name), "%s only sounds like a secret", name)
 	}
 }
 
