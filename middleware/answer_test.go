@@ -482,17 +482,6 @@ func TestCORSFollowsTheChoice(t *testing.T) {
 	})
 }
 
-func TestQuietHidesEveryChoice(t *testing.T) {
-	for _, c := range choices() {
-		cfg := twoSpeeds(c.fields)
-		cfg.Quiet = true
-		h, _ := limited(t, cfg)
-		for range 3 {
-			require.Empty(t, ofLimits(send(h).Header), c.name)
-		}
-	}
-}
-
 // The guard sees to the fields of any choice: a header that was cleared gets them back, what the
 // handler says itself stands, and a response that shared caches may store has none.
 func TestChoicesOnTheFinalResponse(t *testing.T) {

@@ -289,11 +289,6 @@ func TestNoMistakeHidesAnother(t *testing.T) {
 	require.Empty(t, hidden)
 }
 
-func TestZeroConfig(t *testing.T) {
-	_, err := middleware.New(middleware.Config{})
-	require.Equal(t, []string{"Policy", "Limits", "Secrets"}, problems(t, err))
-}
-
 func TestLeastConfig(t *testing.T) {
 	m := kit.Must(middleware.New(middleware.Config{
 		Policy:  "contact",
@@ -505,11 +500,12 @@ func TestHandlerCostIncorrect(t *testing.T) {
 	} {
 		require.PanicsWithValue(t, "middleware: nil handler", mount, name)
 	}
-	m = nil // of New, whose error was not looked at
-	for name, mount := range map[string]func(){
-		"Handler": func() { m.Handler(new(spy)) }, "HandlerCost": func() { m.HandlerCost(1, new(spy)) }, "Endpoints": func() { m.Endpoints() }, "ScriptURL": func() { m.ScriptURL() },
-	} {
-		require.PanicsWithValue(t, "middleware: a Middleware must be made by New, which has returned no error", mount, name)
+	for _, m := range []*middleware.Middleware{nil, new(middleware.Middleware)} { // nil of New, whose error was not looked at
+		for name, mount := range map[string]func(){
+			"Handler": func() { m.Handler(new(spy)) }, "HandlerCost": func() { m.HandlerCost(1, new(spy)) }, "Endpoints": func() { m.Endpoints() }, "ScriptURL": func() { m.ScriptURL() },
+		} {
+			require.PanicsWithValue(t, "middleware: a Middleware must be made by New, which has returned no error", mount, name)
+		}
 	}
 }
 

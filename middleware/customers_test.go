@@ -354,34 +354,6 @@ func TestLimitsForIncorrect(t *testing.T) {
 	}
 }
 
-func TestLimitsForInParallel(t *testing.T) {
-	reg := &registry{limits: map[string][]middleware.Limit{}}
-	for i := range 40 {
-		reg.limits[fmt.Sprint(i)] = minutely(int64(1 + i%7))
-	}
-	now := new(clock)
-	cfg := contracts(now, reg)
-	cfg.LimitsFor.Customers, cfg.LimitsFor.Life = 20, time.Second
-	h := newSite(t, cfg)
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for i := range 200 {
-				send(h, customer(fmt.Sprint(i%50)))
-				now.Advance(20 * time.Millisecond)
-			}
-		})
-	}
-	all.Go(func() {
-		for range 20 {
-			if err := h.M.Reconfigure(cfg); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	all.Wait()
-}
-
 // Customers of two tiers whose own numbers are the same keep what else their tiers give them.
 func TestLimitsForTheSameNumbersInTwoTiers(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {

@@ -445,13 +445,6 @@ func TestProofsOfTwoPages(t *testing.T) {
 		require.Equal(t, middleware.ProofReplayed, h.Decisions.Last().Proof)
 		require.Equal(t, []string{cookies[0].Name, cookies[1].Name}, gone(third))
 	})
-	t.Run("by field, and two in one", func(t *testing.T) {
-		h, proofs, _ := at(t)
-		require.Equal(t, http.StatusOK, send(h, proving(proofs[0], proofs[1])).StatusCode)
-		second := requireStatus(t, http.StatusOK, send(h, proving(proofs[0]+","+proofs[1])))
-		require.Empty(t, gone(second), "there was no cookie")
-		require.Equal(t, http.StatusForbidden, send(h, proving(proofs[0], proofs[1])).StatusCode)
-	})
 	t.Run("four are looked at", func(t *testing.T) {
 		h, proofs, cookies := at(t)
 		for _, proof := range proofs[:4] {

@@ -33,24 +33,6 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A debugger's %+v of what New has compiled follows no pointer to a key.
-func TestEnginePrintsNoSecret(t *testing.T) {
-	secret := sha256.Sum256([]byte("a"))
-	e := kit.Must(compile(Config{
-		Policy:  "contact",
-		Limits:  []Limit{{Quota: 5, Window: time.Minute}},
-		Secrets: [][]byte{secret[:]},
-	}))(t)
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
-		for _, v := range []any{e, e.base, e.codec, *e.codec} {
-			text := fmt.Sprintf(verb, v)
-			require.NotContains(t, text, fmt.Sprintf("%x", secret[:4]))
-			require.NotContains(t, text, strings.Trim(fmt.Sprint(secret[:4]), "[]"))
-			require.NotContains(t, text, string(secret[:4]))
-		}
-	}
-}
-
 // Each rule refuses the first value behind its bound, and not the last before it. Here,
 // because New would make the memory that a permitted number of tallies wants.
 func TestBoundsOfConfig(t *testing.T) {
@@ -88,13 +70,6 @@ func TestBoundsOfConfig(t *testing.T) {
 			}
 			require.Equal(t, test.broken, broken)
 		})
-	}
-}
-
-// A refusal's wait is never nothing, which clients take for "at once".
-func TestJitteredIsAtLeastASecond(t *testing.T) {
-	for _, wait := range []time.Duration{-time.Second, 0, time.Millisecond, time.Second} {
-		require.Equal(t, time.Second, jittered(wait))
 	}
 }
 

@@ -54,7 +54,14 @@ func TestIdentitiesDoNotCollide(t *testing.T) {
 		middleware.Principal("97.98.99.100"), middleware.APIKey("97.98.99.100"),
 		middleware.APIKey(long), middleware.APIKey(long + "k"), middleware.Principal(long + "k"), middleware.APIKey(string(sum[:])),
 		middleware.APIKey(long + "k").For("k"), middleware.APIKey(long + "kk"), middleware.APIKey("K" + string(sum[:])),
+		// Customers, each in one thing, whose names are made to look like each other's.
+		middleware.APIKey("a"), middleware.APIKey("a").For("b"), middleware.APIKey("a").For("b").For("c"),
+		middleware.APIKey("a").For("bc"), middleware.APIKey("ab").For("c"), middleware.APIKey("ab"), middleware.APIKey("a1:b"),
+		middleware.APIKey("a").For("b1:c"), middleware.Principal("a").For("b"), middleware.APIKey("a1:b\x00\x00\x00\x02"),
+		middleware.APIKey("a1:b").For("c"), middleware.APIKey("a").For("1:b"),
 	}
+	require.Equal(t, middleware.APIKey("a"), middleware.APIKey("a").For(""))
+	require.True(t, middleware.APIKey("").For("b").IsZero())
 	cfg := contact(new(clock))
 	cfg.Limits[0].Quota = 1
 	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
@@ -180,7 +187,10 @@ func TestValidatedKey(t *testing.T) {
 		{as: with("Api-Key", "revoked"), want: 401},
 		{nth: func(i int) option { return with("Api-Key", fmt.Sprintf("invented-%d", i)) }, times: 100, passes: 5}, // invented keys are no identities
 		{as: elsewhere, times: 10, passes: 5},                                                                      // another address is
+	}}, {"keys alone", limiting(func(cfg *middleware.Config) { cfg.Identity = middleware.ValidatedKey(only(middleware.Identity{}), nil) }), []step{
+		{want: 401, fields: fields{"WWW-Authenticate": "Bearer"}},
 	}}})
+	require.Panics(t, func() { middleware.ValidatedKey(nil, middleware.PeerAddress) })
 }
 
 func TestServiceCredential(t *testing.T) {
@@ -204,25 +214,6 @@ func TestServiceCredential(t *testing.T) {
 	for _, wrong := range [][]string{{"Demo-Internal", ""}, {"Demo-Internal", old[1:]}, {"Demo-Internal", old, "Demo-Internal", old}, {"Internal", old}, nil} {
 		require.Equal(t, http.StatusTooManyRequests, send(h, with(wrong...)).StatusCode)
 	}
-}
-
-// TestIdentityForHasQuotasOfItsOwn narrows customers to products whose names are made to look like each other's.
-func TestIdentityForHasQuotasOfItsOwn(t *testing.T) {
-	identities := []middleware.Identity{
-		middleware.APIKey("a"), middleware.APIKey("a").For("b"), middleware.APIKey("a").For("b").For("c"),
-		middleware.APIKey("a").For("bc"), middleware.APIKey("ab").For("c"), middleware.APIKey("ab"), middleware.APIKey("a1:b"),
-		middleware.APIKey("a").For("b1:c"), middleware.Principal("a").For("b"), middleware.APIKey("a1:b\x00\x00\x00\x02"),
-		middleware.APIKey("a1:b").For("c"), middleware.APIKey("a").For("1:b"),
-	}
-	cfg := contact(new(clock))
-	next := 0
-	cfg.Identity = func(*http.Request) (middleware.Identity, error) { return identities[next], nil }
-	h, _ := limited(t, cfg)
-	for next = range identities {
-		require.Equal(t, 5, admitted(h, 6), next)
-	}
-	require.Equal(t, middleware.APIKey("a"), middleware.APIKey("a").For(""))
-	require.True(t, middleware.APIKey("").For("b").IsZero())
 }
 
 // What a recorder cannot show: addresses and header lines as net/http hands them over.

@@ -52,7 +52,7 @@ func TestKeptFormHoldsTheFields(t *testing.T) {
 // Nothing else comes from the request, and nothing is inline.
 func TestKeptFormPage(t *testing.T) {
 	h := newSite(t, keeping(new(clock), middleware.Newcomers))
-	resp := send(h.M.Handler(h.Spy), submitting(urlencoded, encoded(letter)), path("//evil.example/\"><script>"))
+	resp := send(h.M.Handler(h.Spy), submitting(urlencoded, encoded(letter)), path("//evil.example/\"><script>"), with("Referer", "https://example.com/form?x=1"))
 	require.Equal(t, []string{
 		"default-src 'none'; script-src 'self'; worker-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	}, resp.Header.Values("Content-Security-Policy"))
@@ -74,6 +74,8 @@ func TestKeptFormPage(t *testing.T) {
 			require.Equal(t, map[string]string{"endpoint": "/tally/"}, tag.attributes)
 		case "form":
 			require.Equal(t, map[string]string{"method": "post", "accept-charset": "utf-8"}, tag.attributes, "no action: its own URL")
+		case "a":
+			require.Equal(t, "/form?x=1", tag.attributes["href"], "the way back")
 		}
 	}
 	folder := strings.TrimSuffix(h.M.ScriptURL(), "tally.js")
@@ -87,7 +89,7 @@ func TestKeptFormPage(t *testing.T) {
 	require.Equal(t, "text/css; charset=utf-8", sheet.Header.Get("Content-Type"))
 	require.Contains(t, bodyOf(t, sheet), "color-scheme:light dark")
 	require.Equal(t, strings.Fields(`!doctype html meta meta meta link link script /script link link link title /title main p /p h1 /h1 p /p
-		form tally-check p /p /tally-check p button /button /p /form /main`), names)
+		form tally-check p /p /tally-check p button /button /p /form p a /a /p /main`), names)
 
 	t.Run("without Path there is no script", func(t *testing.T) {
 		cfg := keeping(new(clock), middleware.Newcomers)
@@ -155,62 +157,6 @@ func TestSecretFields(t *testing.T) {
 	})
 }
 
-// The whole way, over TLS and with a jar: what arrives in the end is what was
-// written, and the password that was typed again.
-func TestFormWithoutJavaScript(t *testing.T) {
-	for name, mode := range allModes {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := keeping(now, mode)
-			cfg.Limits[0].Quota = 5
-			cfg.Limits[0].Window = time.Hour
-			m := newLimiter(t, cfg)
-			var got [][]pair
-			url, client := browser(t, m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				fields := []pair{{"the query", r.URL.RawQuery}}
-				for _, name := range []string{"name", "tag", "message", "password"} {
-					r.PostFormValue(name) // parses
-					for _, value := range r.PostForm[name] {
-						fields = append(fields, pair{name, value})
-					}
-				}
-				got = append(got, fields)
-			})))
-			submit := func(fields []pair) (status int, page string) {
-				r := kit.Must(http.NewRequest(http.MethodPost, url+"/form?x=1", strings.NewReader(encoded(fields))))(t)
-				for name, value := range map[string]string{
-					"Accept": "text/html,*/*;q=0.8", "Content-Type": urlencoded, "Origin": url, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate",
-				} {
-					r.Header.Set(name, value)
-				}
-				resp := kit.Must(client.Do(r))(t)
-				return resp.StatusCode, bodyOf(t, resp)
-			}
-			status := func(status int, _ string) int { return status }
-			written := []pair{{"name", "Ada"}, {"tag", "b"}, {"tag", "a"}, {"message", "1 < 2\r\n\"&amp;\""}, {"password", "hunter2"}}
-			if mode == middleware.WhenExhausted {
-				for range 5 {
-					require.Equal(t, http.StatusOK, status(submit(written)))
-				}
-				got = nil
-			}
-			for early := range 2 {
-				status, page := submit(written)
-				require.GreaterOrEqual(t, status, 400)
-				fields, secret := fieldsIn(t, page)
-				require.Equal(t, []string{"password"}, secret)
-				require.Len(t, fields, len(written))
-				fields[4].value = "hunter2"
-				require.Equal(t, written, fields)
-				now.Advance(time.Duration(early) * 5 * time.Second)
-			}
-			require.Equal(t, http.StatusOK, status(submit(written)))
-			require.Equal(t, [][]pair{append([]pair{{"the query", "x=1"}}, written...)}, got)
-			require.GreaterOrEqual(t, status(submit(written)), 400, "one in five")
-		})
-	}
-}
-
 // The page speaks the language of the browser, or the site's language where the program has set it.
 func TestKeptFormSpeaks(t *testing.T) {
 	h := newSite(t, keeping(new(clock), middleware.Newcomers))
@@ -231,21 +177,6 @@ func TestKeptFormSpeaks(t *testing.T) {
 		h.ServeHTTP(w, r)
 	})
 	require.Contains(t, page(site, urlencoded, "a=b"), "Pas encore envoyé")
-}
-
-// There is a way back to where the form came from.
-func TestKeptFormLeadsBack(t *testing.T) {
-	h := newSite(t, keeping(new(clock), middleware.Newcomers))
-	back := func(referer string) string {
-		for _, tag := range tagsIn(t, bodyOf(t, send(h, submitting(urlencoded, "a=b"), with("Referer", referer)))) {
-			if tag.name == "a" {
-				return tag.attributes["href"]
-			}
-		}
-		return ""
-	}
-	require.Equal(t, "/form?x=1", back("https://example.com/form?x=1"))
-	require.Empty(t, back("https://evil.example/form"))
 }
 
 // Where nothing is for sale the page has the script all the same, which waits.

@@ -189,54 +189,6 @@ func TestOutcomeThatIsNotToldIsCharged(t *testing.T) {
 	}
 }
 
-// TestOutcomeIsNotThatOfAFailedFlush: the answers to log-ins that succeed are free, whatever their
-// handler has tried before on a writer that cannot.
-func TestOutcomeIsNotThatOfAFailedFlush(t *testing.T) {
-	flush := func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }
-	for name, test := range map[string]struct {
-		below func(http.ResponseWriter) http.ResponseWriter
-		try   http.HandlerFunc
-		left  int64
-	}{
-		"a flush":            {func(w http.ResponseWriter) http.ResponseWriter { return w }, flush, 0},
-		"no flush":           {func(w http.ResponseWriter) http.ResponseWriter { return flushless{w} }, flush, 5},
-		"no flush beneath":   {func(w http.ResponseWriter) http.ResponseWriter { return unwrapping{flushless{w}} }, flush, 5},
-		"no flush, if asked": {func(w http.ResponseWriter) http.ResponseWriter { return unflushable{flushless{w}} }, flush, 5},
-		"no hijack": {func(w http.ResponseWriter) http.ResponseWriter { return unhijackable{w.(*httptest.ResponseRecorder)} },
-			func(w http.ResponseWriter, r *http.Request) { hijack(w, r); hijack(w, r) }, 5},
-	} {
-		for _, m := range []string{http.MethodGet, http.MethodPost} {
-			for _, stacked := range []bool{false, true} {
-				t.Run(name+", "+m, func(t *testing.T) {
-					c := new(clock)
-					right := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						test.try(w, r)
-						w.WriteHeader(http.StatusSeeOther)
-					}))
-					cfg := login(c)
-					inner := newLimiter(t, cfg)
-					h := inner.Handler(right)
-					if stacked {
-						h = newLimiter(t, login(c)).Handler(h)
-					}
-					var last *http.Response
-					for range 6 {
-						w := httptest.NewRecorder()
-						h.ServeHTTP(test.below(w), httptest.NewRequest(m, "/", nil))
-						last = w.Result()
-					}
-					here := from("192.0.2.1")
-					require.Equal(t, test.left, failuresLeft(t, inner, here))
-					if test.left == 5 {
-						require.Equal(t, http.StatusSeeOther, last.StatusCode)
-						require.Equal(t, test.left, failuresLeft(t, newLimiter(t, cfg), here, showing(last.Header.Values("Tallystick-Token")...)), "by the token")
-					}
-				})
-			}
-		}
-	}
-}
-
 // unflushable is a writer that cannot flush, and says so only when it is asked.
 type unflushable struct{ http.ResponseWriter }
 
@@ -339,45 +291,23 @@ func TestOutcomeOfAThousandWrongPasswords(t *testing.T) {
 	}
 }
 
-// Five connections that send a byte of the form in ten seconds.
-func TestOutcomeOfSlowSocketsIsCharged(t *testing.T) {
-	c := new(clock)
-	m := newLimiter(t, login(c))
-	var waiting, done sync.WaitGroup
-	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Slow") != "" {
-			defer done.Done()
-			waiting.Done()
-			_, _ = r.Body.Read(make([]byte, 1))
-			_, _ = r.Body.Read(make([]byte, 1))
-			w.WriteHeader(http.StatusSeeOther) // right after all
-		}
-	}))
-	server := serve(t, h)
-	var slow []net.Conn
-	waiting.Add(5)
-	done.Add(5)
-	for range 5 {
-		conn := kit.Must(net.Dial("tcp", server.Listener.Addr().String()))(t)
-		defer conn.Close()
-		kit.Must(fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: login\r\nX-Slow: 1\r\nContent-Length: 100\r\n\r\np"))(t)
-		slow = append(slow, conn)
-	}
-	waiting.Wait()
-	local := from("127.0.0.1")
-	require.Zero(t, failuresLeft(t, m, local), "they hold all of it")
-	c.Advance(10 * time.Second)
-	require.Zero(t, failuresLeft(t, m, local), "and are charged then")
-	earlier := earned(t, login(c), local)
-	tok := send(m.Handler(http.HandlerFunc(passwords)), local, showing(earlier)).Header.Get(middleware.TokenHeader)
-	require.Zero(t, failuresLeft(t, newLimiter(t, login(c)), local, showing(tok)), "which tokens say")
-	c.Advance(50 * time.Second)
-	require.EqualValues(t, 5, failuresLeft(t, m, local), "no longer than five wrong passwords")
-	for _, conn := range slow {
-		kit.Must(fmt.Fprint(conn, strings.Repeat("p", 99)))(t)
-	}
-	done.Wait()
-	require.EqualValues(t, 5, failuresLeft(t, m, local))
+// Five requests that send a byte of the form in ten seconds.
+func TestOutcomeOfSlowRequestsIsCharged(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		cfg := login(new(clock))
+		cfg.Now = time.Now
+		m, d := newLimiter(t, cfg), newDoor(false)
+		come(m.Handler(d), 5)
+		require.Zero(t, failuresLeft(t, m), "they hold all of it")
+		time.Sleep(10 * time.Second)
+		require.Zero(t, failuresLeft(t, m), "and are charged then")
+		tok := tokenIn(send(m.Handler(http.HandlerFunc(passwords)), showing(earned(t, cfg))))
+		require.Zero(t, failuresLeft(t, newLimiter(t, cfg), showing(tok)), "which tokens say")
+		time.Sleep(50 * time.Second)
+		require.EqualValues(t, 5, failuresLeft(t, m), "no longer than five wrong passwords")
+		d.opens()
+		require.EqualValues(t, 5, failuresLeft(t, m))
+	})
 }
 
 // What was held for too long counts from when it was due, also if no request came for an hour.

@@ -402,30 +402,6 @@ func TestTrailersOfRequests(t *testing.T) {
 	}
 }
 
-// TestProxiedTrailers: a proxy behind a limiter sends on what it does without one.
-func TestProxiedTrailers(t *testing.T) {
-	for _, trailer := range []http.Header{nil, {"X-Sum": {"7"}}} {
-		var got [2]http.Header
-		for limiters := range got {
-			upstream := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body)
-				got[limiters] = r.Trailer
-			}))
-			h := proxyTo(t, upstream.URL)
-			if limiters > 0 {
-				h = newLimiter(t, open()).Handler(h)
-			}
-			server := serve(t, h)
-			r := kit.Must(http.NewRequest(http.MethodPost, server.URL, io.MultiReader(strings.NewReader("body"))))(t)
-			r.Trailer = trailer
-			resp := kit.Must(server.Client().Do(r))(t)
-			require.Equal(t, http.StatusOK, resp.StatusCode, bodyOf(t, resp))
-		}
-		require.Equal(t, got[0], got[1])
-		require.Len(t, got[1], len(trailer))
-	}
-}
-
 // ofResets is set in a process that is to do TestResetsOfEarlyResponses itself: what that looks
 // for, "fatal error: concurrent map iteration and map write", ends a process.
 const ofResets = "TALLYSTICK_TEST_RESETS"

@@ -308,12 +308,6 @@ func TestTokens(t *testing.T) {
 		{"a field of a handler's own is no token, and is replaced", limiting().serving(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(middleware.TokenHeader, "upstream.s.own")
 		}), []step{{as: method("GET"), want: 200, see: all{alone}}, {want: 200, see: all{alone}}}},
-		{"a restart in the middle of a window leaves an echoed tally", limiting(), []step{
-			{times: 4, show: latest, want: 200, keep: "own"}, {after: 30 * time.Second, on: 1, show: "own", times: 10, passes: 1},
-		}},
-		{"a restart is another quota for a client that does not echo", limiting(), []step{
-			{times: 4, show: latest, want: 200}, {after: 30 * time.Second, on: 1, times: 10, passes: 5},
-		}},
 	})
 }
 

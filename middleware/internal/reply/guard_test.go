@@ -29,6 +29,78 @@ func (s *server) Header() http.Header         { return s.header }
 func (s *server) Write(b []byte) (int, error) { return len(b), nil }
 func (s *server) WriteHeader(int)             { s.came = append(s.came, maps.Clone(s.header)) }
 
+// A full server has all optional interfaces of a writer. It tells of what it was asked, and what of the header was there then.
+type full struct {
+	*server
+	asked []string
+}
+
+func (f *full) note(what string) {
+	f.asked, f.came = append(f.asked, what), append(f.came, maps.Clone(f.header))
+}
+
+func (f *full) Flush()                                       { f.note("flush") }
+func (f *full) Hijack() (net.Conn, *bufio.ReadWriter, error) { f.note("hijack"); return nil, nil, nil }
+func (f *full) Push(string, *http.PushOptions) error         { f.note("push"); return nil }
+func (f *full) ReadFrom(src io.Reader) (int64, error) {
+	f.note("read")
+	return io.Copy(io.Discard, src)
+}
+
+// TestWrapKeepsTheInterfaces: T36. A handler hears the truth of each of the sixteen sets of optional interfaces, whatever its writer has;
+// and whatever it uses first has the fields of the final response, by a method whose fields are set ahead, and cleared, or not. The
+// writers below are our own. Each of them is held to its name too.
+func TestWrapKeepsTheInterfaces(t *testing.T) {
+	for i := range 32 {
+		bits, ahead := i%16, i >= 16
+		for use, what := range []string{"flush", "hijack", "read", "push", ""} {
+			t.Run(fmt.Sprintf("%04b, %s, %t", bits, what, ahead), func(t *testing.T) {
+				raw := &full{server: &server{header: http.Header{}}}
+				below, g := new(Guard), new(Guard)
+				below.ResponseWriter = raw
+				writers := [16]http.ResponseWriter{
+					below, (*guardF)(below), (*guardH)(below), (*guardFH)(below), (*guardR)(below), (*guardFR)(below), (*guardHR)(below), (*guardFHR)(below),
+					(*guardP)(below), (*guardFP)(below), (*guardHP)(below), (*guardFHP)(below), (*guardRP)(below), (*guardFRP)(below), (*guardHRP)(below), (*guardFHRP)(below),
+				}
+				g.Fields.Lines[Token] = "token"
+				w := g.Wrap(writers[bits])
+				require.IsType(t, writers[bits], w)
+				flusher, flushes := w.(http.Flusher)
+				hijacker, hijacks := w.(http.Hijacker)
+				reader, reads := w.(io.ReaderFrom)
+				pusher, pushes := w.(http.Pusher)
+				require.Equal(t, []bool{bits&1 != 0, bits&2 != 0, bits&4 != 0, bits&8 != 0}, []bool{flushes, hijacks, reads, pushes})
+				if ahead {
+					g.Fields.SetAhead(raw.header)
+					clear(raw.header)
+				}
+				if use == 4 || bits>>use&1 == 0 {
+					_, _ = io.WriteString(w, "ok")
+					require.Equal(t, []string{"token"}, raw.header[TokenField])
+					require.Empty(t, raw.asked)
+					return
+				}
+				switch what {
+				case "flush":
+					flusher.Flush()
+				case "hijack":
+					_, _, _ = hijacker.Hijack()
+				case "read":
+					_, _ = reader.ReadFrom(strings.NewReader("ok"))
+				case "push":
+					require.NoError(t, pusher.Push("/style.css", nil))
+					w.WriteHeader(http.StatusOK) // a push is no response
+				}
+				require.Equal(t, []string{what}, raw.asked)
+				require.Equal(t, []string{"token"}, raw.header[TokenField], "of a hijack, for a program that writes the response from the map")
+				if what != "hijack" {
+					require.Equal(t, []string{"token"}, raw.came[len(raw.came)-1][TokenField])
+				}
+			})
+		}
+	}
+}
+
 // TestEarlyResponsesAreCopied: HTTP/2 encodes a copy of a map that has a Transfer-Encoding or a
 // Content-Length, and else the map itself, which others may write to meanwhile.
 func TestEarlyResponsesAreCopied(t *testing.T) {
