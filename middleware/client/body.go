@@ -4,6 +4,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"net/http"
 )
@@ -44,15 +45,10 @@ func hold(resp *http.Response) {
 		return
 	}
 	_ = rest.Close() // it has been read to its end, good or bad
-	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(front), failed{err}))
+	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(front), failed{cmp.Or(err, io.EOF)}))
 }
 
-// failed is the end of a body that could not be read further.
-type failed struct{ err error }
+// failed is the end of a body, or where it could not be read further.
+type failed struct{ error }
 
-func (f failed) Read([]byte) (int, error) {
-	if f.err == nil {
-		return 0, io.EOF
-	}
-	return 0, f.err
-}
+func (f failed) Read([]byte) (int, error) { return 0, f.error }

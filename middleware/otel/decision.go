@@ -22,13 +22,13 @@ func (i *Instruments) OnDecision(ctx context.Context, d middleware.Decision) {
 	}
 	i.decisions.Add(ctx, 1, i.setOf(route, &d))
 	if d.Degraded {
-		i.degraded.Add(ctx, 1, i.withPolicy(d.Policy))
+		i.degraded.Add(ctx, 1, i.option(keyPolicy.String(d.Policy)))
 	}
 	if d.Offered != nil {
-		i.work.Record(ctx, int64(d.Offered.Work), i.withPolicy(d.Policy))
+		i.work.Record(ctx, int64(d.Offered.Work), i.option(keyPolicy.String(d.Policy)))
 	}
 	if d.Call != "" {
-		i.call.Record(ctx, d.CallTook.Seconds(), i.withCall(d.Policy, d.Call))
+		i.call.Record(ctx, d.CallTook.Seconds(), i.option(keyPolicy.String(d.Policy), keyCall.String(d.Call)))
 	}
 	describe(ctx, &d)
 }
@@ -60,8 +60,7 @@ func (i *Instruments) setOf(route string, d *middleware.Decision) metric.Measure
 	l.route = strings.Clone(l.route) // it may be a part of a request
 	i.routes[l.route] = struct{}{}
 	if set = i.sets[l]; set == nil {
-		set = i.option(keyPolicy.String(l.policy), keyRoute.String(l.route), keyReason.String(l.reason),
-			keyOutcome.String(l.outcome), keyAuthenticated.Bool(l.authenticated))
+		set = i.option(append(l.attributes(), keyRoute.String(l.route))...)
 		i.sets[l] = set
 	}
 	return set
@@ -75,9 +74,4 @@ func (i *Instruments) limitRoute(l *labels) {
 	if len(i.routes) >= maxRoutes || len(l.route) > longestRoute || !utf8.ValidString(l.route) {
 		l.route = other
 	}
-}
-
-// withCall returns the attributes of a call to an exact counter.
-func (i *Instruments) withCall(policy string, call string) metric.MeasurementOption {
-	return i.option(keyPolicy.String(policy), keyCall.String(call))
 }

@@ -86,8 +86,3 @@ func workBounds() (bounds []float64) {
 func (i *Instruments) option(attributes ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(append(attributes, i.common...)...))
 }
-
-// withPolicy returns the attributes of what is told by policy alone.
-func (i *Instruments) withPolicy(policy string) metric.MeasurementOption {
-	return i.option(keyPolicy.String(policy))
-}

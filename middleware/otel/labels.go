@@ -43,6 +43,13 @@ func labelsOf(route string, d *middleware.Decision) labels {
 	return l
 }
 
+// attributes are those of the labels, without the route.
+func (l *labels) attributes() []attribute.KeyValue {
+	return []attribute.KeyValue{
+		keyPolicy.String(l.policy), keyOutcome.String(l.outcome), keyReason.String(l.reason), keyAuthenticated.Bool(l.authenticated),
+	}
+}
+
 func outcomeOf(d *middleware.Decision) string {
 	switch {
 	case d.Admitted:

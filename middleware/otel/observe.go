@@ -23,7 +23,7 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 	g := i.stats
 	return i.register(fmt.Sprintf("policy %q is", m.Stats().Policy), func(_ context.Context, o metric.Observer) error {
 		s := m.Stats()
-		policy := i.withPolicy(s.Policy)
+		policy := i.option(keyPolicy.String(s.Policy))
 		o.ObserveFloat64(g.utilization, s.Fill, policy)
 		o.ObserveInt64(g.inherited, int64(s.Inherited), policy)
 		o.ObserveFloat64(g.inheritedQuotas, s.InheritedQuotas, policy)

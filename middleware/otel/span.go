@@ -19,14 +19,7 @@ func describe(ctx context.Context, d *middleware.Decision) {
 		return
 	}
 	l := labelsOf("", d)
-	attributes := make([]attribute.KeyValue, 0, 12)
-	attributes = append(attributes,
-		keyPolicy.String(l.policy),
-		keyOutcome.String(l.outcome),
-		keyReason.String(l.reason),
-		keyAuthenticated.Bool(l.authenticated),
-		attribute.Int64("tallystick.cost", d.Cost),
-	)
+	attributes := append(l.attributes(), attribute.Int64("tallystick.cost", d.Cost))
 	if d.Tier != "" {
 		attributes = append(attributes, attribute.String("tallystick.tier", d.Tier))
 	}
