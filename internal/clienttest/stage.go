@@ -25,8 +25,8 @@ type scene struct {
 	hopeless    bool // no client gets through
 	set         func(*stage) error
 	before      func(s *stage, send int, v *visit) // the send is answered, counted from 1; nil: nothing happens
-	cut         func(send int) bool                // the connection, after the request was decided
-	redirect    func(send int) bool                // to another origin
+	cut         int                                // the send whose connection is cut, after the request was decided; 0: none
+	redirect    int                                // the send that is redirected to another origin; 0: none
 	away        func(s *stage) bool                // the identity function cannot tell now; nil: it can
 	thing       func(call int) string              // what is asked for; nil: one thing
 }
@@ -145,14 +145,14 @@ func (s *stage) serve(r *http.Request, call int) (*http.Response, error) {
 	switch {
 	case v.elsewhere:
 		_, _ = io.WriteString(w, "done elsewhere\n")
-	case s.redirect != nil && s.redirect(send):
+	case send == s.redirect:
 		http.Redirect(w, r, origin(r, true)+r.URL.RequestURI(), http.StatusTemporaryRedirect)
 	default:
 		s.decided = middleware.Decision{}
 		s.handler.ServeHTTP(w, r)
 		v.reason, v.proofError = s.decided.Reason, s.decided.Proof
 	}
-	if s.cut != nil && s.cut(send) {
+	if send == s.cut {
 		return nil, nil
 	}
 	resp := w.Result()
