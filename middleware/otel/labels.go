@@ -43,7 +43,7 @@ func labelsOf(route string, d *middleware.Decision) labels {
 	return l
 }
 
-// attributes are those of the labels, without the route.
+// attributes returns all but the route.
 func (l *labels) attributes() []attribute.KeyValue {
 	return []attribute.KeyValue{
 		keyPolicy.String(l.policy), keyOutcome.String(l.outcome), keyReason.String(l.reason), keyAuthenticated.Bool(l.authenticated),

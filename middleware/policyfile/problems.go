@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,15 +104,18 @@ func told(text string) string {
 	return strconv.Quote(text)
 }
 
-// join returns the path of a member. Ambiguous names are quoted, and very long ones cut:
-// they are not real names.
+// join returns the path of a member. Ambiguous names are quoted. Very long ones are cut, and
+// told apart by a checksum.
 func join(path, name string) string {
-	plain := name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
+	if len(name) > 64 {
+		name = fmt.Sprintf("%s…%08x", strings.ToValidUTF8(name[:64], ""), crc32.ChecksumIEEE([]byte(name)))
+	}
+	plain := name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '-' && r != '_' && r != '$' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	})
 	switch {
 	case !plain:
-		return path + "[" + strconv.Quote(strings.ToValidUTF8(name[:min(len(name), 64)], "")) + "]"
+		return path + "[" + strconv.Quote(name) + "]"
 	case path == "":
 		return name
 	}
