@@ -15,7 +15,6 @@ const (
 // An attacker buys tallies at its neighbours' address. It solves at once, and pays the
 // expected work and no more: luck evens out.
 type attacker struct {
-	place  place
 	purse  int64 // hashes that it can pay now
 	hourly int64 // what it earns at the start of each hour
 	target int64 // the highest price at which it buys; 0: any
@@ -35,7 +34,7 @@ const challengeLife = 5 * minute
 // look buys while the price is low enough.
 func (a *attacker) look(s *stall, now int64) {
 	for {
-		buyers := a.place.attacker(s, a.bought)
+		buyers := s.place.attacker(s, a.bought)
 		price := s.price(now, buyers)
 		fresh := !a.stock || now >= a.until || price < a.asked
 		if fresh || 8*price > 15*a.asked {
@@ -59,8 +58,8 @@ func (a *attacker) look(s *stall, now int64) {
 
 // atOnce is how many tallies n instances sell in a moment for a purse.
 func atOnce(t sale.Tariff, p place, n, purse int64) int64 {
-	a := attacker{place: p, purse: purse / n, stock: true}
-	a.look(open(t, p.clients), 0)
+	a := attacker{purse: purse / n, stock: true}
+	a.look(open(t, p), 0)
 	return n * a.bought
 }
 
@@ -73,7 +72,7 @@ func raids(t sale.Tariff, p place, purse, lasts int64, each func(from, until int
 		for target := int64(work); target <= work<<12; target *= 2 {
 			// A tally that lives for an hour is worth less if it is bought later.
 			for _, burst := range []int64{0, max(0, lasts-hour), lasts - step} {
-				s, a, sum := open(t, p.clients), &attacker{place: p, purse: purse, target: target, stock: stock}, int64(0)
+				s, a, sum := open(t, p), &attacker{purse: purse, target: target, stock: stock}, int64(0)
 				for now := int64(0); now < lasts; now += step {
 					before := a.bought
 					a.look(s, now)

@@ -28,14 +28,14 @@ func TestCrowdsGetIn(t *testing.T) {
 		if c.people > 300 {
 			percent, median = 95, 32
 		}
-		for _, c.phonesOnly = range []bool{true, false} {
+		for _, phones := range []bool{true, false} {
 			for _, n := range []int{1, 3, 10} {
 				for name, balance := range map[string]balancer{"by chance": byChance, "by cookie": byCookie, "by address": byAddress} {
 					if kit.Brief() && (c.people > 600 || n == 3) {
 						continue
 					}
 					f := servers{n, balance, usual, false}
-					got := c.meets(f, f.opened)
+					got := c.meets(balance, phones, f.opened)
 					require.GreaterOrEqual(t, got.percent, percent, "%s, N = %d, %s", c.name, n, name)
 					require.Less(t, float64(got.median), median*work, "%s, N = %d, %s", c.name, n, name)
 				}
@@ -48,7 +48,7 @@ func TestCrowdsGetIn(t *testing.T) {
 func TestCarriersGetInAsItLeaks(t *testing.T) {
 	third := crowds[5]
 	f := servers{1, byAddress, usual, false}
-	got := third.meets(f, f.opened)
+	got := third.meets(byAddress, false, f.opened)
 	require.InDelta(t, 100*24*32/third.people, got.percent, 2)
 }
 
@@ -62,12 +62,12 @@ func TestCrowdsMeetTheSamePrices(t *testing.T) {
 		if kit.Long() {
 			fleets = append(fleets, servers{3, byChance, small, false}, servers{3, byCookie, small, false}, servers{3, byCookie, usual, false}, servers{10, byChance, small, false}, servers{10, byChance, usual, false}, servers{10, byCookie, small, false})
 		}
-		for _, c.phonesOnly = range []bool{false, true} {
+		for _, phones := range []bool{false, true} {
 			for _, f := range fleets {
 				tills := func() []counter {
 					return openTills(f.instances, middleware.Challenge{Work: f.tariff.Work, Crowd: f.tariff.Crowd, SalesPerHour: f.tariff.SalesPerHour})
 				}
-				require.Equal(t, c.meets(f, f.opened).String(), c.meets(f, tills).String(), fmt.Sprint(c.name, " ", f.instances))
+				require.Equal(t, c.meets(f.balance, phones, f.opened).String(), c.meets(f.balance, phones, tills).String(), fmt.Sprint(c.name, " ", f.instances))
 			}
 		}
 	}
@@ -76,5 +76,5 @@ func TestCrowdsMeetTheSamePrices(t *testing.T) {
 // Of all that one balancer sends to one instance, the others sell nothing: it is the only one.
 func TestByAddressIsOne(t *testing.T) {
 	school, one, ten := crowds[2], servers{1, byCookie, small, false}, servers{10, byAddress, small, false}
-	require.Equal(t, school.meets(one, one.opened), school.meets(ten, ten.opened))
+	require.Equal(t, school.meets(byCookie, false, one.opened), school.meets(byAddress, false, ten.opened))
 }

@@ -43,8 +43,7 @@ func TestHashes(t *testing.T) {
 // As many come as were asked for, on every day, most of them in the evening, half of them
 // on phones, in the order of time.
 func TestArrivals(t *testing.T) {
-	nowhere := func() []sale.Buyer { return nil }
-	list := arrivals(random(5000, 0), days, 5000, nowhere)
+	list := arrivals(random(5000, 0), days, 5000, 0)
 	require.Len(t, list, days*5000)
 	phones, night, evening, last := 0, 0, 0, int64(0)
 	for _, n := range list {
@@ -68,11 +67,11 @@ func TestArrivals(t *testing.T) {
 // A newcomer solves until its patience ends, and not after.
 func TestPatience(t *testing.T) {
 	for patience, in := range map[int64]int64{10 * second: 1, 1: 0} {
-		stall := open(usual, few)
-		s := &street{counters: []counter{stall}, random: random(1, 0), patience: patience}
-		s.list = []newcomer{{arrives: day, buyers: stall.v4(0)}}
-		s.run(2)
-		require.Equal(t, fared{came: [2]int64{desktop: 1}, in: [2]int64{desktop: in}}, s.fared)
+		s := &street{counters: []counter{open(usual, oneAddress)}, balance: byAddress, random: random(1, 0), patience: patience}
+		s.list = []newcomer{{arrives: day}}
+		var got fared
+		s.run(2, &got)
+		require.Equal(t, fared{came: [2]int64{desktop: 1}, in: [2]int64{desktop: in}}, got)
 	}
 }
 
@@ -116,7 +115,7 @@ func TestDefaultsAreTheMiddlewares(t *testing.T) {
 			v6("[2001:db8:0:201::1]:1", 0x201)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, s := sellerOf(middleware.Challenge{Work: cheap}), open(usual, few)
+			c, s := sellerOf(middleware.Challenge{Work: cheap}), open(usual, oneAddress)
 			now, buyer := int64(0), scene.visitors[0]
 			same := func(when string) {
 				for _, v := range scene.visitors {
@@ -222,7 +221,7 @@ func TestAddressIsNotShutForLess(t *testing.T) {
 func TestSubscribersAreNotShutOut(t *testing.T) {
 	for _, p := range []place{subscribers64, subscribers56} {
 		g := siege{p, 500, 60 * second, 0, 1}
-		c, _ := g.met(rich(rates[desktop]*60, true))
+		c, _ := g.met(attacker{purse: 1 << 60, target: rates[desktop] * 60, stock: true})
 		require.GreaterOrEqual(t, c.percent(desktop), int64(95), p.name)
 		require.GreaterOrEqual(t, c.percent(phone), int64(90), p.name)
 	}
@@ -252,25 +251,16 @@ func openTills(n int, c middleware.Challenge) (all []counter) {
 	return all
 }
 
-// offers asks the endpoint of challenges. All newcomers come from one address.
-func (c *till) offers(now int64, _ *newcomer) offer {
-	next, _ := c.answer(now, fleet.Request{Method: http.MethodGet, Path: fleet.ChallengePath})
-	return next
-}
-
-// sells shows the endpoint a proof, as the element does.
-func (c *till) sells(now int64, _ *newcomer, o offer) (bool, offer) {
-	next, sold := c.answer(now, fleet.Request{Path: fleet.RedeemPath, Proof: answered(o.challenge)})
-	return sold, next
-}
-
-// answer sends a request at a time, and returns what is offered then, and whether it was admitted.
-func (c *till) answer(now int64, r fleet.Request) (offer, bool) {
+// serve asks the endpoint of challenges, or shows the endpoint a proof, as the element does. All newcomers come from one address.
+func (c *till) serve(now, _ int64, o offer) (bool, offer) {
 	c.To(time.Duration(now) * time.Millisecond)
-	r.To, r.From = c.instance, fleet.V4(0)
+	r := fleet.Request{To: c.instance, From: fleet.V4(0), Method: http.MethodGet, Path: fleet.ChallengePath}
+	if o.work > 0 {
+		r.Method, r.Path, r.Proof = "", fleet.RedeemPath, answered(o.challenge)
+	}
 	got := c.Ask(r)
 	next, _ := got.Challenge() // the zero one is none
-	return offer{int64(next.Work), next.Text}, got.Admitted()
+	return o.work > 0 && got.Admitted(), offer{int64(next.Work), next.Text}
 }
 
 // answered answers a challenge without the work, which is counted and not done: by the secret, it computes the numbers

@@ -7,7 +7,6 @@ package price
 
 import (
 	"encoding/binary"
-	"math/rand/v2"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
@@ -42,6 +41,7 @@ type offer struct {
 
 // A stall is one instance that sells tallies: the real memory and the real prices.
 type stall struct {
+	place  place // of its buyers
 	memory *limiter.Memory
 	prices *sale.Prices
 	issued uint64 // challenges: each opens a tally of its own
@@ -55,13 +55,13 @@ var usual = sale.Tariff{Work: work, Crowd: expected, SalesPerHour: leak}
 // few are as many clients as a memory has to have room for in a simulation of one address.
 const few = 1 << 14
 
-// open returns a stall with room for a number of clients.
-func open(tariff sale.Tariff, clients int) *stall {
+// open returns a stall with room for the clients of a place.
+func open(tariff sale.Tariff, p place) *stall {
 	prices, err := tariff.Compile()
 	if err != nil {
 		panic(err) // all of it is constant
 	}
-	return &stall{memory: limiter.NewMemory(clients, 1), prices: prices}
+	return &stall{place: p, memory: limiter.NewMemory(p.clients, 1), prices: prices}
 }
 
 // key names an identity or a network in the stall's memory.
@@ -111,14 +111,6 @@ type place struct {
 	newcomer func(s *stall, number int64) []sale.Buyer
 	attacker func(s *stall, n int64) []sale.Buyer // its n-th tally
 	clients  int                                  // that an instance has room for
-}
-
-// comes returns the buyers that the next newcomer is.
-func (p *place) comes(s *stall, r *rand.Rand) []sale.Buyer {
-	if p.room == 0 {
-		return p.newcomer(s, 0)
-	}
-	return p.newcomer(s, r.Int64N(p.room))
 }
 
 func first64(s *stall, _ int64) []sale.Buyer { return s.v6(0) }

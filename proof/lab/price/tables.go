@@ -160,13 +160,11 @@ func crowdsTable() pages.Made {
 	fleets := []servers{{1, byAddress, usual, false}, {3, byChance, usual, false}, {3, byChance, usual, true}, {10, byChance, usual, false}, {10, byChance, usual, true}}
 	t := table("crowds", "behind one address", "who", "one instance, or any by address", "3", "3 peers", "10", "10 peers")
 	for _, c := range crowds {
-		for _, phonesOnly := range []bool{true, false} {
-			c := c
-			c.phonesOnly = phonesOnly
+		for _, phones := range []bool{true, false} {
 			t.Add(c.people <= 40, func() []any {
-				cells := []any{c.name, map[bool]string{true: "phones", false: "half phones"}[phonesOnly]}
+				cells := []any{c.name, map[bool]string{true: "phones", false: "half phones"}[phones]}
 				for _, f := range fleets {
-					cells = append(cells, c.meets(f, f.opened))
+					cells = append(cells, c.meets(f.balance, phones, f.opened))
 				}
 				return cells
 			})
@@ -181,9 +179,8 @@ func burstTable() pages.Made {
 	for _, seconds := range []int64{1, 60, 3600} {
 		t.Add(seconds == 1, func() []any {
 			cells := []any{fmt.Sprintf("%s s", pages.Figure(seconds))}
-			for _, f := range []servers{{instances: 1}, {instances: 10}, {instances: 10, peers: true}} {
-				all, tell := stalls(f.instances, usual, f.peers)
-				tallies, requests := burst(all, tell, uses()[2], seconds*native)
+			for _, f := range []servers{{1, nil, usual, false}, {10, nil, usual, false}, {10, nil, usual, true}} {
+				tallies, requests := f.burst(uses()[2], seconds*native)
 				cells = append(cells, tallies, requests)
 			}
 			return cells

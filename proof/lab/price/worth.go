@@ -43,13 +43,11 @@ func uses() []*use {
 // admitted is how many requests a tally that is bought at one moment admits until
 // another: as many as it can be made to.
 func (u *use) admitted(from, until int64) int64 {
-	until = min(until, from+u.life)
-	if n, known := u.had[[2]int64{from, until}]; known {
-		return n
+	life := [2]int64{from, min(until, from+u.life)}
+	if _, known := u.had[life]; !known {
+		u.had[life] = spent(u.pass, life[0], life[1])
 	}
-	n := spent(u.pass, from, until)
-	u.had[[2]int64{from, until}] = n
-	return n
+	return u.had[life]
 }
 
 // spent is how many requests a tally of a policy admits from one moment until another.
