@@ -58,7 +58,7 @@ func (o *opening) redisFor(name string) (used func() map[string]float64) {
 	if o.redis = ""; !strings.Contains(name, "redis") {
 		return func() map[string]float64 { return make(map[string]float64) }
 	}
-	server := must(program.StartRedis(os.TempDir(), "--appendonly", "no"))
+	server := must(program.StartRedis(os.TempDir()))
 	o.closing(func() error { return server.End(time.Minute) })
 	o.redis = server.Addr()
 	client := o.redisClient()

@@ -7,7 +7,6 @@ package exactkit
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -27,9 +27,7 @@ const Patient = 5 * time.Minute
 // Compile compiles limits.
 func Compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {
 	t.Helper()
-	p, err := exact.Compile("api", limits)
-	require.NoError(t, err)
-	return p
+	return kit.Must(exact.Compile("api", limits))(t)
 }
 
 // Hourly is a fixed window of an hour.
@@ -57,25 +55,19 @@ func PerYear(t testing.TB, quota int64) *exact.Policy {
 // Count returns a counter on a store.
 func Count(t testing.TB, store cas.Store) engine.Archive {
 	t.Helper()
-	c, err := cas.New(store, cas.Config{})
-	require.NoError(t, err)
-	return c
+	return kit.Must(cas.New(store, cas.Config{}))(t)
 }
 
 // Take makes a call that must be answered.
 func Take(t testing.TB, c exact.Counter, call exact.Call) exact.Verdict {
 	t.Helper()
-	v, err := c.Take(t.Context(), call)
-	require.NoError(t, err)
-	return v
+	return kit.Must(c.Take(t.Context(), call))(t)
 }
 
 // Peek looks, and must be answered.
 func Peek(t testing.TB, c exact.Counter, call exact.Call) exact.Verdict {
 	t.Helper()
-	v, err := c.Peek(t.Context(), call)
-	require.NoError(t, err)
-	return v
+	return kit.Must(c.Peek(t.Context(), call))(t)
 }
 
 // Left is what a look says that the first limit has left.
@@ -89,32 +81,26 @@ func Left(t testing.TB, c exact.Counter, call exact.Call) int64 {
 func Admitted(t testing.TB, callers, times int, call func(caller, n int) (exact.Counter, exact.Call)) int64 {
 	t.Helper()
 	var admitted atomic.Int64
-	var wg sync.WaitGroup
-	for caller := range callers {
-		wg.Go(func() {
-			for n := range times {
-				c, asks := call(caller, n)
-				v, err := c.Take(t.Context(), asks)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if v.Admitted {
-					admitted.Add(1)
-				}
+	kit.Together(callers, func(caller int) {
+		for n := range times {
+			c, asks := call(caller, n)
+			v, err := c.Take(t.Context(), asks)
+			if err != nil {
+				t.Error(err)
+				return
 			}
-		})
-	}
-	wg.Wait()
+			if v.Admitted {
+				admitted.Add(1)
+			}
+		}
+	})
 	return admitted.Load()
 }
 
 // Bytes returns the bytes of an account.
 func Bytes(t testing.TB, a *engine.Account) []byte {
 	t.Helper()
-	b, err := a.AppendBinary(nil)
-	require.NoError(t, err)
-	return b
+	return kit.Must(a.AppendBinary(nil))(t)
 }
 
 // lossy loses the answer of the next swap, when it is told to.

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/cryptotest"
 	"testing/synctest"
+
+	"github.com/tallystick/tallystick/proof/program"
 )
 
 // Must is for a call that a test takes for granted: Must(os.Open(name))(t) is the file, and an error ends the test.
@@ -77,6 +79,9 @@ func CollectLess() {
 		debug.SetMemoryLimit(350 << 20) // of what two processors build beside it
 	}
 }
+
+// FreePort is where no program listens on loopback; a moment later one may.
+func FreePort(t testing.TB) string { return Must(program.FreePort())(t) }
 
 // Together runs f n times at once, and returns when all have ended.
 func Together(n int, f func(i int)) {

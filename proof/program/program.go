@@ -9,9 +9,9 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os/exec"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -154,25 +154,22 @@ func FindRedis() (string, error) {
 	return path, nil
 }
 
-// StartRedis starts a redis-server, which has some further arguments: it saves nothing if they do not say so. It is ready when it has
-// read what it knew: while it loads it says so.
-func StartRedis(dir string, args ...string) (*Server, error) {
+// StartRedis starts a redis-server, which saves nothing. It is ready when it answers.
+func StartRedis(dir string) (*Server, error) {
 	path, err := FindRedis()
 	if err != nil {
 		return nil, err
 	}
 	return Serve(func(port string) *exec.Cmd {
-		return exec.Command(path, append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--loglevel", "warning"}, args...)...)
+		return exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--loglevel", "warning")
 	}, func(address string) bool {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			return false
 		}
 		defer c.Close()
-		if _, err := c.Write([]byte("PING\r\n")); err != nil {
-			return false
-		}
+		_, _ = io.WriteString(c, "PING\r\n") // an error is one of the read too
 		said, err := bufio.NewReader(c).ReadString('\n')
-		return err == nil && strings.TrimSpace(said) == "+PONG"
+		return err == nil && said == "+PONG\r\n"
 	})
 }

@@ -69,13 +69,12 @@ var arrows = map[string][]string{
 		module + "/proof/fleet", module + "/proof/pages", module + "/proof/players", module + "/proof/truth", // who plays, before what, and what is true
 		module + "/middleware", module + "/internal/sale", module + "/pow",
 	},
-	"internal/cells":       {},
-	"proof/model":          {module + "/storeless", module + "/internal/gossip", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/proof/truth"},
-	"internal/limiter":     {module + "/internal/calendar", module + "/internal/cells", module + "/internal/gossip", module + "/internal/span"}, // the engine knows none of its doors
-	"proof/mutants":        {kitPackage},
-	"proof/exactkit":       {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kitPackage, module + "/proof/program", testify, counters + "engine"},
-	"proof/exactkit/front": {exactkit, kitPackage, module + "/middleware", module + "/middleware/exact", testify},
-	"proof/program":        {},
+	"internal/cells":   {},
+	"proof/model":      {module + "/storeless", module + "/internal/gossip", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/middleware/exact", module + "/proof/truth"},
+	"internal/limiter": {module + "/internal/calendar", module + "/internal/cells", module + "/internal/gossip", module + "/internal/span"}, // the engine knows none of its doors
+	"proof/mutants":    {kitPackage},
+	"proof/exactkit":   {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", kitPackage, module + "/proof/program", testify, counters + "engine"},
+	"proof/program":    {},
 	"proof/handlers": { // what tests send requests to
 		module + "/pow", module + "/token", module + "/middleware", module + "/middleware/client", module + "/middleware/exact",
 		counters + "memory", kitPackage, module + "/proof/fleet", jwt, testify,

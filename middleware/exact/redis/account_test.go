@@ -23,7 +23,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/exactkit/front"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -367,7 +366,7 @@ func TestWhatComesBackTakesAKilobyte(t *testing.T) {
 // told once, and its keys end when they would have without.
 func TestServerClockThatWasAhead(t *testing.T) {
 	s := startServer(t)
-	log := new(front.Log)
+	log := new(logged)
 	c := s.byKey(redis.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	now := time.Now().Truncate(time.Second)
 	at := func(ahead time.Duration) { s.at(now.Add(ahead)) }
@@ -383,7 +382,7 @@ func TestServerClockThatWasAhead(t *testing.T) {
 		require.True(t, take().Admitted)
 	}
 	require.True(t, takeOf(bucket).Admitted, "of the same name")
-	require.Zero(t, log.Count("clock"))
+	require.Zero(t, log.count("clock"))
 	at(0)
 	for range 5 {
 		require.True(t, take().Admitted)
@@ -391,8 +390,8 @@ func TestServerClockThatWasAhead(t *testing.T) {
 	v := take()
 	require.False(t, v.Admitted)
 	require.LessOrEqual(t, v.Wait, time.Minute)
-	require.Equal(t, 1, log.Count("the clock of the redis server was wrong"))
-	require.Equal(t, 1, log.Count("ahead=\"365 days\""))
+	require.Equal(t, 1, log.count("the clock of the redis server was wrong"))
+	require.Equal(t, 1, log.count("ahead=\"365 days\""))
 	s.expires(200)
 	require.True(t, takeOf(bucket).Admitted, "what it owed is forgotten too")
 	require.Equal(t, ":3", s.do("DBSIZE"), "the clock, the account and its log")

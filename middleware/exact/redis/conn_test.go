@@ -36,7 +36,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/exactkit/front"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -404,11 +403,11 @@ func TestOneHungNodeOfACluster(t *testing.T) {
 	nodes := startCluster(t)
 	counter := open(t, nodes[1].url())
 	// On a busy machine a node that is well may take long; the hung one never answers.
-	site := front.NewSite(t, counter, middleware.FailClosed, limit, 3*time.Second)
+	site := newSite(t, counter, middleware.FailClosed, limit, 3*time.Second)
 	call := exact.Call{Cost: 1, Policy: exactkit.PerYear(t, limit)}
 	var customers [3][]string // by node
 	require.Eventually(t, func() bool {
-		site.Ask("warm")
+		site.ask("warm")
 		parts := make(map[int]bool)
 		for n := range 100 {
 			call.Key = fmt.Sprint(n)
@@ -426,7 +425,7 @@ func TestOneHungNodeOfACluster(t *testing.T) {
 	for n := 0; len(customers[0]) < 8 || len(customers[1]) < 16 || len(customers[2]) < 16; n++ {
 		customer := fmt.Sprint("customer", n)
 		before := size()
-		status, _ := site.Ask(customer)
+		status, _ := site.ask(customer)
 		require.Equal(t, http.StatusOK, status)
 		for i, now := range size() {
 			if now != before[i] {
@@ -449,7 +448,7 @@ func TestOneHungNodeOfACluster(t *testing.T) {
 					return
 				default:
 				}
-				status, outage := site.Ask(customers[node][n%len(customers[node])])
+				status, outage := site.ask(customers[node][n%len(customers[node])])
 				switch {
 				case node == 0:
 					ill.Add(1)
@@ -464,7 +463,7 @@ func TestOneHungNodeOfACluster(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return site.Log.Count("does not answer") == 1 && well.Load() > 2000 }, patient, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return site.logged.count("does not answer") == 1 && well.Load() > 2000 }, patient, 10*time.Millisecond)
 	close(end)
 	ends(t, &wg)
 	t.Logf("healthy nodes: %d requests answered, %d not, and %d had no turn; on the hung one %d", well.Load(), refused.Load(), busy.Load(), ill.Load())
@@ -473,7 +472,7 @@ func TestOneHungNodeOfACluster(t *testing.T) {
 
 	nodes[0].Thaw()
 	require.Eventually(t, func() bool {
-		status, _ := site.Ask(customers[0][0])
+		status, _ := site.ask(customers[0][0])
 		return status != http.StatusServiceUnavailable
 	}, patient, 20*time.Millisecond, "it recovers by itself")
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/lease"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/exactkit/front"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -191,12 +190,12 @@ func TestFloodIsNoOutage(t *testing.T) {
 	s := startServer(t)
 	p := exactkit.StartProxy(t, s.Addr())
 	counter := open(t, throughProxy(p))
-	site := front.NewSite(t, counter, middleware.FailOpen, limit, deadline)
-	site.Ask("warm")
+	site := newSite(t, counter, middleware.FailOpen, limit, deadline)
+	site.ask("warm")
 	p.Set(exactkit.Ways{Delay: deadline / 4})
 	var overloaded, degraded, admitted atomic.Int64
 	kit.Together(2000, func(n int) {
-		status, fallback := site.Ask(fmt.Sprint("flood", n))
+		status, fallback := site.ask(fmt.Sprint("flood", n))
 		if status == http.StatusServiceUnavailable {
 			overloaded.Add(1)
 		}
@@ -209,9 +208,9 @@ func TestFloodIsNoOutage(t *testing.T) {
 	})
 	require.Positive(t, overloaded.Load())
 	require.Zero(t, degraded.Load())
-	require.Zero(t, site.Log.Count("does not answer"))
+	require.Zero(t, site.logged.count("does not answer"))
 	p.Set(exactkit.Ways{})
-	site.Recovers(t)
+	site.recovers(t)
 	t.Logf("%d overloaded, %d admitted, %d degraded", overloaded.Load(), admitted.Load(), degraded.Load())
 }
 
@@ -219,8 +218,8 @@ func TestFloodIsNoOutage(t *testing.T) {
 // more places for what is unanswered.
 func TestFloodOnAFrozenServerKeepsDeadlines(t *testing.T) {
 	s, counter := opened(t)
-	site := front.NewSite(t, counter, middleware.FailOpen, limit, deadline)
-	site.Ask("warm")
+	site := newSite(t, counter, middleware.FailOpen, limit, deadline)
+	site.ask("warm")
 	s.Freeze()
 	defer s.Thaw()
 	before := runtime.NumGoroutine()
@@ -230,7 +229,7 @@ func TestFloodOnAFrozenServerKeepsDeadlines(t *testing.T) {
 		wg.Go(func() {
 			// After a second it is an outage.
 			for n := 0; n < 20 || degraded.Load() == 0; n++ {
-				if _, fallback := site.Ask(fmt.Sprint("flood", w, "-", n)); fallback {
+				if _, fallback := site.ask(fmt.Sprint("flood", w, "-", n)); fallback {
 					degraded.Add(1)
 				}
 				now := int64(runtime.NumGoroutine())

@@ -21,7 +21,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/proof/exactkit"
-	"github.com/tallystick/tallystick/proof/exactkit/front"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -151,9 +150,9 @@ const evicting = "set maxmemory-policy to noeviction, or DangerouslyAllowEvictio
 
 // watched is a counter that asks so often whether the server evicts, its log, and a way to
 // make a call.
-func watched(t *testing.T, url string, every time.Duration) (take func() error, log *front.Log) {
+func watched(t *testing.T, url string, every time.Duration) (take func() error, log *logged) {
 	t.Helper()
-	log = new(front.Log)
+	log = new(logged)
 	c := kit.Must(redis.Open(url, redis.Config{Logger: slog.New(slog.NewTextHandler(log, nil))}))(t)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	c.(*redis.Counter).AskEvery(every)
@@ -188,11 +187,11 @@ func TestServerThatBeginsToEvictIsRefused(t *testing.T) {
 	for range 20 {
 		require.NoError(t, take())
 	}
-	require.Zero(t, log.Count("evict"))
+	require.Zero(t, log.count("evict"))
 	s.do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	becomes(t, take, true)
 	require.ErrorIs(t, take(), exact.ErrNotCounted)
-	require.Equal(t, 1, log.Count("level=ERROR"), "once: accounts may be gone already")
+	require.Equal(t, 1, log.count("level=ERROR"), "once: accounts may be gone already")
 	s.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
 	becomes(t, take, false)
 }
@@ -225,8 +224,8 @@ func TestUserThatCannotAskWhetherAServerEvicts(t *testing.T) {
 	for range 20 {
 		require.NoError(t, take())
 	}
-	require.Equal(t, 1, log.Count("does not say whether it evicts keys"), "once a minute")
-	require.Equal(t, 1, log.Count("NOPERM"))
+	require.Equal(t, 1, log.count("does not say whether it evicts keys"), "once a minute")
+	require.Equal(t, 1, log.count("NOPERM"))
 
 	for _, url := range []string{user("asking", documented+" INFO"), s.url()} {
 		take, log = watched(t, url, time.Hour)
@@ -234,7 +233,7 @@ func TestUserThatCannotAskWhetherAServerEvicts(t *testing.T) {
 		err := take()
 		require.ErrorIs(t, err, exact.ErrNotCounted)
 		require.ErrorContains(t, err, evicting)
-		require.Zero(t, log.Count("does not say"))
+		require.Zero(t, log.count("does not say"))
 	}
 }
 
@@ -247,7 +246,7 @@ func TestServerThatComesBackEmptyIsTold(t *testing.T) {
 				args = []string{"--appendonly", "yes", "--appendfsync", "always"}
 			}
 			s := startServer(t, args...)
-			log := new(front.Log)
+			log := new(logged)
 			c := kit.Must(redis.Open(s.url(), redis.Config{Logger: slog.New(slog.NewTextHandler(log, nil))}))(t)
 			t.Cleanup(func() { require.NoError(t, c.Close()) })
 			c.(*redis.Counter).AskEvery(0)
@@ -268,7 +267,7 @@ func TestServerThatComesBackEmptyIsTold(t *testing.T) {
 			if kept {
 				want = 0
 			}
-			require.Equal(t, want, log.Count("code=redis-emptied had="))
+			require.Equal(t, want, log.count("code=redis-emptied had="))
 		})
 	}
 }
