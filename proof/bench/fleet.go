@@ -90,12 +90,17 @@ func measureFleet(ctx context.Context, s *settings, o *opening, all samples, lon
 			each := map[bool]terms{true: {k.quota, time.Second, 1}, false: plenty(1)}[k.quota > 0]
 			clients, used := k.start(ctx, o, size, each, l.callers)
 			for _, a := range clients {
-				a.trial = s.quick && k.limiter == ourName+"-peers"
+				a.trial = s.part > 1 && k.limiter == ourName+"-peers"
 			}
 			l.used, l.ask = used, func(caller, _ int) error { return failing(func() { clients[caller].ask(1) }) }
 			rows = append(rows, row{name, l.slice})
 		}
 		s.play(ctx, fmt.Sprintf("fleet of %d", size), all, rows, long)
+		for _, r := range rows {
+			for g, used := range all[r.name]["all"] {
+				all.add(r.name, "above", used-all[fleets[0].of(size)]["all"][g])
+			}
+		}
 		check(o.close())
 	}
 }

@@ -27,6 +27,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tallystick/tallystick/proof/pages"
 )
 
 // parts are the parts of a run, and the time that each takes.
@@ -56,7 +58,7 @@ func main() {
 
 // run reads the command line, measures, and reports.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
-	s := settings{part: 1, progress: stderr}
+	s := settings{groups: 6, part: 1, progress: stderr}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	only := flags.String("only", "", "measure these `parts`: requests, memory, counters, fleet; with commas")
@@ -65,9 +67,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	})
 	span := flags.Duration("span", 0, "measure each part for this `long`")
-	flags.IntVar(&s.groups, "groups", 6, "the number of groups of turns")
 	flags.BoolFunc("quick", "measure little of everything; flags after this one go further", func(string) error {
-		s.groups, *span, s.part, s.quick = 2, 100*time.Millisecond, 20, true
+		s.groups, *span, s.part = 2, 100*time.Millisecond, 20
 		return nil
 	})
 	update := flags.Bool("update", false, "write the tables into their pages")
@@ -87,17 +88,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if len(measured) == 0 {
 		return fmt.Errorf("no part is called %s", *only)
 	}
+	var made []pages.Made
 	for _, t := range tables {
 		if all := measured[t.part]; all != nil {
-			text := t.write(machine, all)
-			must(io.WriteString(stdout, "## "+t.name+"\n\n"+text+"\n"))
-			if *update {
-				check(os.WriteFile(t.page, must(t.put(must(os.ReadFile(t.page)), text)), 0o644))
-			}
+			made = append(made, t.made(machine, all))
 		}
 	}
-	if text := verdicts(measured); text != "" {
-		must(io.WriteString(stdout, "## budgets\n\n"+text+"\n"))
-	}
-	return nil
+	return pages.Print(stdout, append(made, verdicts(measured)), nil, map[bool]string{true: root}[*update])
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tallystick/tallystick/proof/pages"
@@ -17,24 +16,28 @@ type table struct {
 	columns                []string        // the head of the rows' texts, then columns as cell reads them
 }
 
-const quartiles = "In brackets the quartiles of the groups."
+const (
+	root      = "../.." // of the repository
+	page      = "proof/bench/README.md"
+	quartiles = "In brackets the quartiles of the groups."
+)
 
 var tables = []table{
-	{"summary", "README.md", "requests", "Time of one processor. " + quartiles, summed, []string{
+	{"summary", page, "requests", "Time of one processor. " + quartiles, summed, []string{
 		"a request", "Tallystick: ns@tallystick", "the floor: ns@floor", "httprate: ns@httprate", "throttled: ns@throttled", "ulule: ns@ulule",
 		"go-limiter: ns@go-limiter", "× the floor: ns/floor", "× httprate: ns/httprate"}},
-	{"requests", "README.md", "requests", quartiles, names, []string{
+	{"requests", page, "requests", quartiles, names, []string{
 		"limiter", "a request", "ns: ns", "× floor: ns/floor", "× httprate: ns/httprate", "bytes: bytes", "allocations: objects"}},
-	{"memory", "README.md", "memory", "`tallystick` and `floor` have room for all clients from the start.", func() []string { return keepers }, []string{
+	{"memory", page, "memory", "`tallystick` and `floor` have room for all clients from the start.", func() []string { return keepers }, []string{
 		"limiter", "heap when new, MB: new", "and for each client, B: client"}},
-	{"counters", "README.md", "counters", quartiles + " The numbers after a name count callers and keys. CPU is what one call takes.", underLoads, []string{
+	{"counters", page, "counters", quartiles + " The numbers after a name count callers and keys. CPU is what one call takes.", underLoads, []string{
 		"limiter", "calls/s: rate", "× redis_rate: rate/redis_rate", "p50, µs: p50", "p99, µs: p99", "client CPU, µs: client", "server CPU, µs: server",
 		"× redis_rate, server CPU: server/redis_rate"}},
-	{"fleet", "README.md", "fleet", quartiles + " The number after a name counts processes. CPU is what all of them take for one request.\n" +
+	{"fleet", page, "fleet", quartiles + " The number after a name counts processes. CPU is what all of them take for one request.\n" +
 		"The last column is what one client gets of a limit of 100, from one process where a name ends in waits.", func() []string { return inFleets(fleetSizes...) }, []string{
-		"limiter", "CPU above `none`, µs: all-none", "of that Redis, µs: server", "p50, µs: p50", "p99, µs: p99", "a client gets: admitted"}},
-	{"whole", "../../README.md", "fleet", "A whole request on a kept connection, 2,000 in a second, to one process of a real server.", func() []string { return inFleets(1) }, []string{
-		"limiter", "p50, µs: p50", "p99, µs: p99", "CPU above `none`, µs: all-none"}},
+		"limiter", "CPU above `none`, µs: above", "of that Redis, µs: server", "p50, µs: p50", "p99, µs: p99", "a client gets: admitted"}},
+	{"whole", "README.md", "fleet", "A whole request on a kept connection, 2,000 in a second, to one process of a real server.", func() []string { return inFleets(1) }, []string{
+		"limiter", "p50, µs: p50", "p99, µs: p99", "CPU above `none`, µs: above"}},
 }
 
 // summed are the rows that answer the questions of most readers.
@@ -56,41 +59,33 @@ func label(row string) (text, name string) {
 	return "`" + row + "`", row
 }
 
-// write writes the table after lines that name the machine and say how busy it was.
-func (t *table) write(machine string, all samples) string {
-	text, others := machine+".\n", all[""]["others"]
+// made returns the table, after lines that name the machine and say how busy it was.
+func (t *table) made(machine string, all samples) pages.Made {
+	made, others := pages.Made{Name: t.name, Page: t.page, By: "make bench", Lead: machine + ".\n"}, all[""]["others"]
 	if high := quantile(others, 0.75); high < 0.05 {
-		text += fmt.Sprintf("The machine was quiet: others used at most %.0f %% of its processors.\n", 100*high)
+		made.Lead += fmt.Sprintf("The machine was quiet: others used at most %.0f %% of its processors.\n", 100*high)
 	} else if quantile(others, 0.5) > 0 {
-		text += median(others, "**The machine was busy: others used %.0f %% of its processors. Compare rows with each other; trust no time on the wall.**\n", 100)
+		made.Lead += median(others, "**The machine was busy: others used %.0f %% of its processors. Compare rows with each other; trust no time on the wall.**\n", 100)
 	}
-	var head []string
-	var rows [][]string
+	made.Lead += t.more
 	for _, c := range t.columns {
-		name, _, _ := strings.Cut(c, ": ")
-		head = append(head, name)
+		head, _, _ := strings.Cut(c, ": ")
+		made.Head = append(made.Head, head)
 	}
 	for _, row := range t.rows() {
 		text, name := label(row)
 		if all[name] == nil {
 			continue
 		}
-		cells := []string{text}
-		for _, c := range t.columns[1:] {
-			cells = append(cells, all.cell(c, name))
-		}
-		rows = append(rows, cells)
+		made.Add(true, func() []any {
+			cells := []any{text}
+			for _, c := range t.columns[1:] {
+				cells = append(cells, all.cell(c, name))
+			}
+			return cells
+		})
 	}
-	return text + t.more + "\n\n" + pages.Markdown(head, false, rows)
-}
-
-// put returns a page with a new text in the place of the table.
-func (t *table) put(page []byte, text string) ([]byte, error) {
-	from, to, err := pages.Between(page, "<!-- made by: make bench; table: "+t.name+" -->", "<!-- end of what is made -->")
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", t.page, err)
-	}
-	return slices.Concat(page[:from], []byte("\n"+text+"\n"), page[to:]), nil
+	return made
 }
 
 // cell writes a cell. A column is a head, a colon and a unit as [samples.figures] reads it; a column without a unit has the
@@ -100,13 +95,13 @@ func (s samples) cell(column, row string) string {
 	switch x := s.figures(unit, row); {
 	case !found:
 		return requestOf(row).text
-	case strings.HasPrefix(row, none) && strings.ContainsAny(unit, "/-%"):
+	case strings.HasPrefix(row, none) && unit == "above":
 		return ""
-	case strings.ContainsAny(unit, "/%"):
+	case strings.Contains(unit, "/"):
 		return spread(x, "%.2f", 1)
 	case strings.Contains(unit, "@"):
 		return median(x, "%.0f ns", 1)
-	case strings.Contains(unit, "-"):
+	case unit == "above":
 		return spread(x, "%.1f", 1e-3)
 	case strings.HasSuffix(head, "µs"):
 		return median(x, "%.1f", 1e-3)
@@ -117,30 +112,20 @@ func (s samples) cell(column, row string) string {
 	}
 }
 
-// figures returns the figures of a row in a unit, group by group. "ns/floor" divides them by another row's, "all-none" takes
-// another row's away, "all%redis_rate" divides the excess over none by another row's excess, and "ns@floor" is another row's.
+// figures returns the figures of a row in a unit, group by group. "ns@floor" is another row's, and "ns/floor" divides by them.
 // Figures of one group were measured within moments of each other, so the machine's state is the same for all of them.
 func (s samples) figures(unit, row string) (all []float64) {
-	at := strings.IndexAny(unit, "/-%@")
+	at := strings.IndexAny(unit, "/@")
 	if at < 0 {
 		return s[row][unit]
 	}
-	unit, other, op := unit[:at], s.like(row, unit[at+1:]), unit[at]
-	x, y, zero := s[row][unit], s[other][unit], s[s.like(row, none)][unit]
-	if op == '@' {
+	x, y := s[row][unit[:at]], s[s.like(row, unit[at+1:])][unit[:at]]
+	if unit[at] == '@' {
 		return y
 	}
-	if len(x) != len(y) || op == '%' && len(x) != len(zero) {
-		return nil
-	}
 	for g := range x {
-		switch figure := x[g]; op {
-		case '/':
-			all = append(all, figure/y[g])
-		case '-':
-			all = append(all, figure-y[g])
-		case '%':
-			all = append(all, (figure-zero[g])/(y[g]-zero[g]))
+		if len(x) == len(y) {
+			all = append(all, x[g]/y[g])
 		}
 	}
 	return all
@@ -190,20 +175,17 @@ var budgets = []struct {
 	{"four forged tokens over an ordinary request", "requests", ourName + "-forged-four", "ns/tallystick-post", 20},
 	{"bytes allocated for 600 KB of tokens, over none", "requests", ourName + "-huge-list", "bytes/tallystick-no-token", 1.05},
 	{"the server's time of `exact/redis` for a lone caller, over redis_rate's", "counters", "redis 1×1", "server/redis_rate", 1},
-	{"a fleet's time above none, over redis_rate's", "fleet", ourName + " 2", "all%redis_rate", 0.25},
+	{"a fleet's time above none, over redis_rate's", "fleet", ourName + " 2", "above/redis_rate", 0.25},
 }
 
-// verdicts returns a table of the budgets whose figures were measured, or "" for none.
-func verdicts(measured map[string]samples) string {
-	var rows [][]string
+// verdicts returns a table of the budgets whose figures were measured.
+func verdicts(measured map[string]samples) pages.Made {
+	made := pages.Made{Name: "budgets", Head: []string{"what", "budget", "measured", ""}}
 	for _, b := range budgets {
 		if x := measured[b.part].figures(b.unit, b.row); x != nil {
 			kept := map[bool]string{true: "kept", false: "**not kept**"}[quantile(x, 0.5) <= b.most]
-			rows = append(rows, []string{b.what, fmt.Sprintf("%.2f", b.most), spread(x, "%.2f", 1), kept})
+			made.Add(true, func() []any { return []any{b.what, fmt.Sprintf("%.2f", b.most), spread(x, "%.2f", 1), kept} })
 		}
 	}
-	if rows == nil {
-		return ""
-	}
-	return pages.Markdown([]string{"what", "budget", "measured", ""}, false, rows)
+	return made
 }

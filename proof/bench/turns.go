@@ -21,8 +21,7 @@ import (
 type settings struct {
 	rows     *regexp.Regexp
 	groups   int
-	part     int // a slice has one part in this many
-	quick    bool
+	part     int // a slice has one part in this many; more than one only tells whether the program works
 	progress io.Writer
 }
 

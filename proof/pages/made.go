@@ -18,8 +18,9 @@ import (
 
 // A Made is a table of a page that a program makes, between two lines that say so.
 type Made struct {
-	Name, Page string // the page from the root of the repository
+	Name, Page string // the page from the root of the repository; "" if it is only printed
 	By         string // the command that makes it
+	Lead       string // a text before the table; "" for none
 	Head       []string
 	Rows       []Row
 	Words      bool // no column is of numbers, which stand to the right
@@ -55,11 +56,14 @@ func (t *Made) Text() string {
 		})
 	}
 	group.Wait()
-	return Markdown(t.Head, t.Words, rows)
+	if t.Lead != "" {
+		return "\n" + t.Lead + "\n\n" + markdown(t.Head, t.Words, rows) + "\n"
+	}
+	return markdown(t.Head, t.Words, rows)
 }
 
-// Markdown writes a table. If not all of it is words, the columns after the first stand to the right.
-func Markdown(head []string, words bool, rows [][]string) string {
+// markdown writes a table. If not all of it is words, the columns after the first stand to the right.
+func markdown(head []string, words bool, rows [][]string) string {
 	marks := slices.Repeat([]string{"--:"}, len(head))
 	if words {
 		marks = slices.Repeat([]string{"---"}, len(head))
@@ -108,8 +112,8 @@ func Between(page []byte, begin, end string) (from, to int, err error) {
 	return from, from + size, nil
 }
 
-// on reads the page of the table below root, and returns where on it the table is.
-func (t *Made) on(root string) (page []byte, from, to int, err error) {
+// On reads the page of the table below root, and returns where on it the table is.
+func (t *Made) On(root string) (page []byte, from, to int, err error) {
 	if page, err = os.ReadFile(filepath.Join(root, t.Page)); err != nil {
 		return nil, 0, 0, err
 	}
@@ -120,11 +124,11 @@ func (t *Made) on(root string) (page []byte, from, to int, err error) {
 // Compare makes the wanted rows anew. It says which of them, or what else of the table, is another one on the page
 // below root.
 func (t *Made) Compare(root string, wanted func(i int) bool) error {
-	page, from, to, err := t.on(root)
+	page, from, to, err := t.On(root)
 	if err != nil {
 		return err
 	}
-	rows, found := strings.CutPrefix(string(page[from:to]), Markdown(t.Head, t.Words, nil))
+	rows, found := strings.CutPrefix(string(page[from:to]), markdown(t.Head, t.Words, nil))
 	lines := strings.SplitAfter(rows, "\n")
 	if !found || len(lines) != len(t.Rows)+1 {
 		return fmt.Errorf("the head or the number of rows is old: %s", t.By)
@@ -154,11 +158,11 @@ func Print(out io.Writer, tables []Made, names []string, root string) error {
 		}
 		began := time.Now()
 		made := t.Text()
-		fmt.Fprintf(out, "%s: %s, %s\n%s\n", t.Page, t.Name, time.Since(began).Round(time.Millisecond), made)
-		if root == "" {
+		fmt.Fprintf(out, "%s, %s\n%s\n", strings.TrimPrefix(t.Page+": "+t.Name, ": "), time.Since(began).Round(time.Millisecond), made)
+		if root == "" || t.Page == "" {
 			continue
 		}
-		page, from, to, err := t.on(root)
+		page, from, to, err := t.On(root)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(root, t.Page), slices.Concat(page[:from], []byte(made), page[to:]), 0o644)
 		}

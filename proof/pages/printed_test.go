@@ -115,6 +115,10 @@ func TestPrint(t *testing.T) {
 	require.NoError(t, verb("-only", "a", "-update", dir))
 	now := kit.Must(os.ReadFile(file))(t)
 	require.Equal(t, "before\n<!-- made by: make it; table: a -->\n| x | y |\n|---|--:|\n| 1 | 2,000 |\n| 3.5 | 4 |\n<!-- end of what is made -->\nafter\n", string(now))
+	a.Lead = "said before it"
+	require.NoError(t, verb("-update", dir))
+	now = kit.Must(os.ReadFile(file))(t)
+	require.Equal(t, "before\n<!-- made by: make it; table: a -->\n\nsaid before it\n\n| x | y |\n|---|--:|\n| 1 | 2,000 |\n| 3.5 | 4 |\n\n<!-- end of what is made -->\nafter\n", string(now))
 	for _, broken := range []string{"<!-- made by: make it; table: a -->\nold\n", "<!-- made by: make it; table: b -->\n<!-- end of what is made -->\n"} {
 		require.NoError(t, os.WriteFile(file, []byte(broken), 0o600))
 		require.ErrorContains(t, Print(&out, []Made{a}, nil, dir), "page.md: the page has no line")
