@@ -2,8 +2,6 @@
 
 package price
 
-import "github.com/tallystick/tallystick/internal/sale"
-
 // Hash rates, a second.
 const (
 	core   = int64(10_000_000) // of a core that runs Go
@@ -56,23 +54,16 @@ func (a *attacker) look(s *stall, now int64) {
 	}
 }
 
-// atOnce is how many tallies n instances sell in a moment for a purse.
-func atOnce(t sale.Tariff, p place, n, purse int64) int64 {
-	a := attacker{purse: purse / n, stock: true}
-	a.look(open(t, p), 0)
-	return n * a.bought
-}
-
 // raids plays what an attacker that is alone in a place can plan with its purse for a time: to hold the price at a
 // target, and to spend all the rest at some moment. It returns the most that a plan is worth, by what a tally is worth
-// from the moment when it is bought until the end, and the tallies of that plan.
-func raids(t sale.Tariff, p place, purse, lasts int64, each func(from, until int64) int64) (worth, tallies int64) {
+// from the moment when it is bought until the end.
+func raids(p place, purse, lasts int64, each func(from, until int64) int64) (worth int64) {
 	step := lasts / 2880 // how often it looks
 	for _, stock := range []bool{false, true} {
 		for target := int64(work); target <= work<<12; target *= 2 {
 			// A tally that lives for an hour is worth less if it is bought later.
 			for _, burst := range []int64{0, max(0, lasts-hour), lasts - step} {
-				s, a, sum := open(t, p), &attacker{purse: purse, target: target, stock: stock}, int64(0)
+				s, a, sum := open(usual, p), &attacker{purse: purse, target: target, stock: stock}, int64(0)
 				for now := int64(0); now < lasts; now += step {
 					before := a.bought
 					a.look(s, now)
@@ -85,13 +76,11 @@ func raids(t sale.Tariff, p place, purse, lasts int64, each func(from, until int
 						sum += n * each(now, lasts)
 					}
 				}
-				if sum > worth {
-					worth, tallies = sum, a.bought
-				}
+				worth = max(worth, sum)
 			}
 		}
 	}
-	return worth, tallies
+	return worth
 }
 
 // aTally is worth one, where tallies are counted.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tallystick/tallystick/internal/sale"
 	"github.com/tallystick/tallystick/proof/pages"
 )
 
@@ -31,11 +30,10 @@ var purses = []int64{10 * core, 600 * core, 36_000 * core}
 
 // raided returns, for each time and each purse, what buying is worth to an attacker that is alone in a place, and spends as
 // much on each of n instances: the price rises faster than what it pays for, so that no other division buys more.
-func raided(t sale.Tariff, p place, n int64, each func(from, until int64) int64) (cells []any) {
+func raided(p place, n int64, each func(from, until int64) int64) (cells []any) {
 	for _, lasts := range []int64{hour, day} {
 		for _, purse := range purses {
-			worth, _ := raids(t, p, purse/n, lasts, each)
-			cells = append(cells, n*worth)
+			cells = append(cells, n*raids(p, purse/n, lasts, each))
 		}
 	}
 	return cells
@@ -44,10 +42,10 @@ func raided(t sale.Tariff, p place, n int64, each func(from, until int64) int64)
 // worthTable: what buying is worth at one address.
 func worthTable() pages.Made {
 	t := table("worth", "policy", "a tally admits", "an hour for 10 s", "10 min", "10 h", "a day for 10 s", "10 min", "10 h")
-	t.Add(true, func() []any { return append([]any{"tallies", 1}, raided(usual, oneAddress, 1, aTally)...) })
+	t.Add(true, func() []any { return append([]any{"tallies", 1}, raided(oneAddress, 1, aTally)...) })
 	for i, u := range uses() {
 		t.Add(i == 0, func() []any {
-			return append([]any{u.name, u.admitted(0, day)}, raided(usual, oneAddress, 1, u.admitted)...)
+			return append([]any{u.name, u.admitted(0, day)}, raided(oneAddress, 1, u.admitted)...)
 		})
 	}
 	return t
@@ -59,9 +57,10 @@ func networksTable() pages.Made {
 	t := table("networks", "who buys of how many instances", "tallies at once for 1,000 W", "in an hour for 10 s", "10 min", "10 h", "in a day for 10 s", "10 min", "10 h", "requests in a day for 10 h")
 	add := func(p place, n int64) {
 		t.Add(n > 1, func() []any {
-			requests, _ := raids(usual, p, purses[2]/n, day, uses()[0].admitted)
-			cells := []any{fmt.Sprintf("%s, %d", p.name, n), atOnce(usual, p, n, 1000*work)}
-			return append(append(cells, raided(usual, p, n, aTally)...), n*requests)
+			atOnce := attacker{purse: 1000 * work / n, stock: true}
+			atOnce.look(open(usual, p), 0)
+			cells := append([]any{fmt.Sprintf("%s, %d", p.name, n), n * atOnce.bought}, raided(p, n, aTally)...)
+			return append(cells, n*raids(p, purses[2]/n, day, uses()[0].admitted))
 		})
 	}
 	for _, n := range []int64{1, 3, 10} {
@@ -119,8 +118,7 @@ func shutTable() pages.Made {
 			cells := []any{victims}
 			for _, patience := range []int64{10, 60} {
 				g := siege{oneAddress, 20, patience * second, 0, 10}
-				hourly := g.shut(kind)
-				cells = append(cells, shutFor(hourly))
+				cells = append(cells, shutFor(g.shut(kind)))
 			}
 			return cells
 		})
@@ -197,8 +195,7 @@ func yieldsTable() pages.Made {
 			u, cells := uses()[0], []any{name}
 			for _, lasts := range []int64{minute, hour, day} {
 				free := spent(u.all, 0, lasts)
-				bought, _ := raids(usual, oneAddress, purse, lasts, u.admitted)
-				cells = append(cells, free+bought)
+				cells = append(cells, free+raids(oneAddress, purse, lasts, u.admitted))
 			}
 			return append(cells, rounded(purse, anubis), rounded(purse, capjs), rounded(purse, altcha))
 		})
