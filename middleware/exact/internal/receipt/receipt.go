@@ -13,7 +13,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Serial is what the serial of a receipt tells: the number of its charge and, if calls were booked when it was made, what it
+// A Serial has what the serial of a receipt tells: the number of its charge and, if calls were booked when it was made, what it
 // cost, from where on it is on the line of each limit, and what it cost there.
 type Serial struct {
 	Number uint64
