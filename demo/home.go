@@ -4,12 +4,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -20,7 +20,7 @@ type home struct {
 	price     string       // a path: what a tally costs
 	first     picture      // of the plan that the page shows first: it is the same each time
 	open      atomic.Int64 // attacks that are under way
-	closed    chan struct{}
+	closed    <-chan struct{}
 	close     func() // ends them
 }
 
@@ -36,8 +36,8 @@ func newHome(instances int) (*home, error) {
 		return nil, err
 	}
 	defer a.close()
-	closed := make(chan struct{})
-	return &home{instances: instances, price: price, first: a.played(2 * windowFrames), closed: closed, close: sync.OnceFunc(func() { close(closed) })}, nil
+	closed, end := context.WithCancel(context.Background())
+	return &home{instances: instances, price: price, first: a.played(2 * windowFrames), closed: closed.Done(), close: end}, nil
 }
 
 //go:embed quickstart/main.go
