@@ -354,6 +354,34 @@ func TestLimitsForIncorrect(t *testing.T) {
 	}
 }
 
+func TestLimitsForInParallel(t *testing.T) {
+	reg := &registry{limits: map[string][]middleware.Limit{}}
+	for i := range 40 {
+		reg.limits[fmt.Sprint(i)] = minutely(int64(1 + i%7))
+	}
+	now := new(clock)
+	cfg := contracts(now, reg)
+	cfg.LimitsFor.Customers, cfg.LimitsFor.Life = 20, time.Second
+	h := newSite(t, cfg)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range 200 {
+				send(h, customer(fmt.Sprint(i%50)))
+				now.Advance(20 * time.Millisecond)
+			}
+		})
+	}
+	all.Go(func() {
+		for range 20 {
+			if err := h.M.Reconfigure(cfg); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	all.Wait()
+}
+
 // Customers of two tiers whose own numbers are the same keep what else their tiers give them.
 func TestLimitsForTheSameNumbersInTwoTiers(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
@@ -428,25 +456,4 @@ func TestLimitsForNoEndlessName(t *testing.T) {
 		require.EqualValues(t, test.quota, peeked(t, m, test.who).Limits()[0].Quota)
 		require.Equal(t, test.calls, reg.calls())
 	}
-}
-
-// Numbers of before a new configuration apply where no answer comes, under the shape of now alone.
-func TestLimitsForStaleNumbers(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"a": minutely(20)}}
-		cfg := contracts(now, reg)
-		m := newLimiter(t, cfg)
-		a := check(t, m, middleware.Principal("a"), 12)
-		require.True(t, a.Allowed)
-		reg.err = errEngine
-		require.NoError(t, m.Reconfigure(cfg))
-		require.EqualValues(t, 8, peeked(t, m, middleware.Principal("a")).Limits()[0].Remaining)
-		require.NoError(t, a.Settle(2))
-		require.EqualValues(t, 18, peeked(t, m, middleware.Principal("a")).Limits()[0].Remaining)
-
-		cfg.Limits = []middleware.Limit{fixed(5, time.Hour)} // for which 20 was not meant
-		require.NoError(t, m.Reconfigure(cfg))
-		require.EqualValues(t, 5, peeked(t, m, middleware.Principal("a")).Limits()[0].Quota)
-		require.ErrorContains(t, a.Settle(2), "settled already")
-	})
 }

@@ -671,6 +671,39 @@ func groups(t *testing.T, n int, log *slog.Logger) []*peers.Group {
 	return all
 }
 
+// Three processes that hear each other over TCP admit one quota of a client that asks them all at once and drops its tokens, and
+// each of them two requests more at most that the others have not heard of.
+func TestPeersOverTCP(t *testing.T) {
+	kit.Outside(t)
+	cfg := anHour(100)
+	cfg.Now = nil
+	log := logTo(&cfg)
+	fleet := groups(t, 3, cfg.Logger)
+	handlers := make([]http.Handler, len(fleet))
+	for i, g := range fleet {
+		cfg.Peers = g
+		handlers[i] = newSite(t, cfg)
+	}
+	var passed atomic.Int64
+	var asking sync.WaitGroup
+	for i := range 12 {
+		asking.Go(func() {
+			for range 100 {
+				if send(handlers[i%3]).StatusCode == http.StatusOK {
+					passed.Add(1)
+				}
+			}
+		})
+	}
+	asking.Wait()
+	require.GreaterOrEqual(t, passed.Load(), int64(100))
+	most := 100 + 2*2
+	if log.Count("code=peers-late") > 0 { // on a machine that is busy for longer than 100 ms
+		most = 3 * 100
+	}
+	require.LessOrEqual(t, passed.Load(), int64(most))
+}
+
 // The processes of the list are counted, where Instances does not say more: else the table would promise too little.
 func TestPeersAreInTheBounds(t *testing.T) {
 	cfg := anHour(100)
