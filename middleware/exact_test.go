@@ -641,14 +641,6 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		require.Equal(t, 250*time.Millisecond, time.Since(began), "five deadlines in all")
 	})
 
-	rushed("T34 a flood never turns into the fallback", func(t *testing.T, _ *clock, l *ledger, h *site) {
-		l.Fault = func(context.Context, int) error { time.Sleep(20 * time.Millisecond); return nil }
-		require.Equal(t, map[int]int{200: 6, 503: 94}, flood(h, 10), "strangers have three quarters of the places")
-		for _, d := range h.Decisions.All {
-			require.False(t, d.Degraded)
-		}
-	})
-
 	rushed("T34 a flood at a counter that hangs is an outage after a second", func(t *testing.T, c *clock, l *ledger, h *site) {
 		l.Fault = hang
 		require.Equal(t, map[int]int{503: 100}, flood(h, 100), "it may be slow")
