@@ -5,6 +5,7 @@ package middleware_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -12,6 +13,8 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +23,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 )
@@ -28,7 +32,6 @@ import (
 type (
 	altered = handlers.Altered
 	clock   = handlers.Clock
-	ledger  = handlers.Ledger
 	option  = handlers.Option
 	problem = handlers.Problem
 	sink    = handlers.Sink
@@ -38,7 +41,6 @@ type (
 
 const (
 	laneQuota = handlers.LaneQuota
-	patient   = handlers.Patient
 )
 
 var (
@@ -49,7 +51,6 @@ var (
 	allocated         = handlers.Allocated
 	allowed           = handlers.Allowed
 	bodyOf            = handlers.BodyOf
-	boolToInt         = handlers.BoolToInt
 	bought            = handlers.Bought
 	byTier            = handlers.ByTier
 	challengeIn       = handlers.ChallengeIn
@@ -57,15 +58,12 @@ var (
 	check             = handlers.Check
 	claimsIn          = handlers.ClaimsIn
 	clientAt          = handlers.ClientAt
-	codesIn           = handlers.CodesIn
 	contact           = handlers.Contact
 	cookieIn          = handlers.CookieIn
 	costOf            = handlers.CostOf
 	costing           = handlers.Costing
 	counting          = handlers.Counting
 	decided           = handlers.Decided
-	exhaust           = handlers.Exhaust
-	exhaustIn         = handlers.ExhaustIn
 	fetched           = handlers.Fetched
 	fixed             = handlers.Fixed
 	fleet             = handlers.Fleet
@@ -74,7 +72,6 @@ var (
 	hint              = handlers.Hint
 	holding           = handlers.Holding
 	html              = handlers.HTML
-	inAllModes        = handlers.InAllModes
 	inParallel        = kit.Together
 	limited           = handlers.Limited
 	logTo             = handlers.LogTo
@@ -83,10 +80,8 @@ var (
 	method            = handlers.Method
 	midnight          = handlers.Midnight
 	mustIdentity      = handlers.MustIdentity
-	newLedger         = handlers.NewLedger
 	newLimiter        = handlers.NewLimiter
 	newSite           = handlers.NewSite
-	noted             = handlers.Noted
 	only              = handlers.Only
 	over              = handlers.Over
 	paid              = handlers.Paid
@@ -107,19 +102,14 @@ var (
 	secret            = handlers.Secret
 	send              = handlers.Send
 	serve             = handlers.Serve
-	settles           = handlers.Settles
-	settling          = handlers.Settling
 	showing           = handlers.Showing
 	showingCookie     = handlers.ShowingCookie
 	solve             = handlers.Solve
 	solved            = handlers.Solved
 	spend             = handlers.Spend
-	spendShared       = handlers.SpendShared
 	thief             = handlers.Thief
-	ticketOf          = handlers.TicketOf
 	ticketsOf         = handlers.TicketsOf
 	tokenIn           = handlers.TokenIn
-	tokenOf           = handlers.TokenOf
 	visitor           = handlers.Visitor
 	waitCookieIn      = handlers.WaitCookieIn
 	waiting           = handlers.Waiting
@@ -290,4 +280,165 @@ func retryAfter(t testing.TB, resp *http.Response) time.Duration {
 	require.NoError(t, err, "Retry-After with %s", resp.Status)
 	require.Positive(t, seconds)
 	return time.Duration(seconds) * time.Second
+}
+
+// A ledger is a counter in memory that notes what it is asked, and to which everything can happen that happens to engines.
+type ledger struct {
+	counter exact.Counter
+	Now     func() time.Time
+
+	mu      sync.Mutex
+	calls   int            // that reached it
+	Keys    map[string]int // and for whom
+	Charged int64
+	Ids     []string
+
+	Fault func(ctx context.Context, call int) error // before a call is counted
+	Lost  func(call int) bool                       // after: its answer never comes back
+
+	PeekFault error
+}
+
+// newLedger returns a ledger without faults.
+func newLedger(c *clock) *ledger {
+	l := &ledger{Now: c.Now, Keys: make(map[string]int)}
+	l.Forget()
+	return l
+}
+
+// Forget has all accounts deleted. No call may be under way.
+func (l *ledger) Forget() { l.counter = memory.New(0, func() time.Time { return l.Now() }) }
+
+// Take implements [exact.Counter]. A call that was let through is counted, however late it is by then.
+func (l *ledger) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if err := call.Check(ctx); err != nil {
+		return exact.Verdict{}, err
+	}
+	l.mu.Lock()
+	l.calls++
+	n := l.calls
+	l.Keys[call.Key]++
+	l.Ids = append(l.Ids, call.ID)
+	l.mu.Unlock()
+	if l.Fault != nil {
+		if err := l.Fault(ctx, n); err != nil {
+			return exact.Verdict{}, err
+		}
+	}
+	v, err := l.counter.Take(context.WithoutCancel(ctx), call)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if v.Admitted && !v.Replayed {
+		l.Charged += call.Cost
+	}
+	if l.Lost != nil && l.Lost(n) {
+		return exact.Verdict{}, exact.ErrMaybeCounted
+	}
+	return v, err
+}
+
+func (l *ledger) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls++
+	if l.PeekFault != nil {
+		return exact.Verdict{}, l.PeekFault
+	}
+	return l.counter.Peek(ctx, call)
+}
+
+func (l *ledger) Refund(ctx context.Context, r exact.Receipt) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.Charged -= r.Cost
+	return l.counter.Refund(ctx, r)
+}
+
+func (l *ledger) Count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
+}
+
+// inAllModes runs a test in each of allModes.
+func inAllModes(t *testing.T, f func(*testing.T, middleware.Mode)) {
+	for name, mode := range allModes {
+		t.Run(name, func(t *testing.T) { f(t, mode) })
+	}
+}
+
+// settles has a request name what settling settles.
+func settles(n int64) option { return with("X-Settle", strconv.FormatInt(n, 10)) }
+
+// settling is a handler that settles what the request says, before the header or after.
+func settling(t testing.TB, after bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s := r.Header.Get("X-Settle")
+		if s == "" {
+			return
+		}
+		n, err := strconv.ParseInt(s, 10, 64)
+		require.NoError(t, err)
+		if after {
+			w.WriteHeader(http.StatusOK)
+		}
+		require.NoError(t, middleware.Settle(r, n))
+		require.ErrorIs(t, middleware.Settle(r, n), exact.ErrNoRefund)
+		require.ErrorIs(t, middleware.Refund(w, r), exact.ErrNoRefund)
+	}
+}
+
+// tokenOf shows the token of a response.
+func tokenOf(resp *http.Response) option { return showing(resp.Header.Get(middleware.TokenHeader)) }
+
+// exhaust uses up the shared quota of the policy contact.
+func exhaust(t testing.TB, h http.Handler, options ...option) {
+	t.Helper()
+	require.Equal(t, 5, admitted(h, 5, options...))
+}
+
+// exhaustIn uses up what a mode gives without work for as long as there is some.
+func exhaustIn(t testing.TB, mode middleware.Mode, h http.Handler, options ...option) {
+	t.Helper()
+	if mode == middleware.WhenExhausted {
+		exhaust(t, h, options...)
+	}
+}
+
+// codesIn returns the codes of the lines of a log, in turn.
+func codesIn(lines []string) (codes []string) {
+	for _, line := range lines {
+		_, rest, _ := strings.Cut(line, " code=")
+		code, _, _ := strings.Cut(rest, " ")
+		codes = append(codes, code)
+	}
+	return codes
+}
+
+// noted are the counts that are not zero.
+func noted(counts map[string]uint64) map[string]uint64 {
+	maps.DeleteFunc(counts, func(_ string, n uint64) bool { return n == 0 })
+	return counts
+}
+
+// boolToInt is 1 for true.
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// spendShared uses up what the identity has without work and without waiting.
+func spendShared(t testing.TB, h http.Handler, mode middleware.Mode, options ...option) {
+	t.Helper()
+	if mode == middleware.WhenExhausted {
+		require.Equal(t, 5*laneQuota, admitted(h, 5*laneQuota+1, options...))
+	}
+}
+
+// ticketOf returns the ticket of a cookie's value, without the tally.
+func ticketOf(value string) string {
+	ticket, _, _ := strings.Cut(value, "~")
+	return ticket
 }

@@ -60,15 +60,6 @@ func RequireRetry(t testing.TB, resp *http.Response, wait int) {
 	require.LessOrEqual(t, seconds, wait+min(wait/10, 30))
 }
 
-// Heap returns how many bytes live.
-func Heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // A Flood is requests by as many addresses as one likes, without the cost of making each request anew.
 type Flood struct {
 	next uint32
@@ -119,14 +110,21 @@ func Genuine(t testing.TB, n int) (tok, header, payload string) {
 	t.Helper()
 	h, _ := Limited(t, Contact(new(Clock)))
 	tok = Spend(t, h, n)
+	header, payload = partsOf(t, tok)
+	return tok, header, payload
+}
+
+// partsOf decodes a token, without its signature.
+func partsOf(t testing.TB, tok string) (header, payload string) {
+	t.Helper()
 	parts := strings.Split(tok, ".")
 	require.Len(t, parts, 3)
-	decoded := func(part string) string {
-		b, err := base64.RawURLEncoding.DecodeString(part)
+	for i, part := range []*string{&header, &payload} {
+		b, err := base64.RawURLEncoding.DecodeString(parts[i])
 		require.NoError(t, err)
-		return string(b)
+		*part = string(b)
 	}
-	return tok, decoded(parts[0]), decoded(parts[1])
+	return header, payload
 }
 
 // Allocated returns how many bytes f allocates: the smallest of a few runs.

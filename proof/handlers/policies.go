@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/proof/fleet"
 )
 
@@ -24,13 +23,6 @@ func Fixed(quota int64, window time.Duration) middleware.Limit {
 // AllModes are the modes that are the same at any load, by name.
 var AllModes = map[string]middleware.Mode{
 	"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers, "EveryRequest": middleware.EveryRequest,
-}
-
-// InAllModes runs a test in each of AllModes.
-func InAllModes(t *testing.T, f func(*testing.T, middleware.Mode)) {
-	for name, mode := range AllModes {
-		t.Run(name, func(t *testing.T) { f(t, mode) })
-	}
 }
 
 // Costing has a request name its cost, for CostOf.
@@ -65,30 +57,6 @@ func Metered(cfg middleware.Config, quota int64) middleware.Config {
 	cfg.Limits[0].Quota, cfg.Cost = quota, CostOf
 	return cfg
 }
-
-// Settles has a request name what Settling settles.
-func Settles(n int64) Option { return With("X-Settle", strconv.FormatInt(n, 10)) }
-
-// Settling is a handler that settles what the request says, before the header or after.
-func Settling(t testing.TB, after bool) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		s := r.Header.Get("X-Settle")
-		if s == "" {
-			return
-		}
-		n, err := strconv.ParseInt(s, 10, 64)
-		require.NoError(t, err)
-		if after {
-			w.WriteHeader(http.StatusOK)
-		}
-		require.NoError(t, middleware.Settle(r, n))
-		require.ErrorIs(t, middleware.Settle(r, n), exact.ErrNoRefund)
-		require.ErrorIs(t, middleware.Refund(w, r), exact.ErrNoRefund)
-	}
-}
-
-// TokenOf shows the token of a response.
-func TokenOf(resp *http.Response) Option { return Showing(resp.Header.Get(middleware.TokenHeader)) }
 
 // Address is the identity of an address.
 func Address(s string) middleware.Identity { return middleware.Address(netip.MustParseAddr(s)) }

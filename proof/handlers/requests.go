@@ -10,7 +10,6 @@ import (
 	"crypto/sha256"
 	"io"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -28,16 +27,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/fleet"
 )
-
-// CodesIn returns the codes of the lines of a log, in turn.
-func CodesIn(lines []string) (codes []string) {
-	for _, line := range lines {
-		_, rest, _ := strings.Cut(line, " code=")
-		code, _, _ := strings.Cut(rest, " ")
-		codes = append(codes, code)
-	}
-	return codes
-}
 
 // Midnight is when all decisions of all tests happen, or after what they say. No test reads a clock.
 var Midnight = fleet.Midnight
@@ -304,14 +293,6 @@ func Fleet(t testing.TB, n int, cfg middleware.Config) []http.Handler {
 	return all
 }
 
-// InTurn sends each request to the next instance.
-func InTurn(instances []http.Handler) http.Handler {
-	var next atomic.Int64
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		instances[int(next.Add(1)-1)%len(instances)].ServeHTTP(w, r)
-	})
-}
-
 // RequireStatus checks the status of a response, and returns the response.
 func RequireStatus(t testing.TB, want int, resp *http.Response, message ...any) *http.Response {
 	t.Helper()
@@ -330,18 +311,4 @@ func MustIdentity(identify middleware.IdentityFunc, err error) middleware.Identi
 		panic(err)
 	}
 	return identify
-}
-
-// Noted are the counts that are not zero.
-func Noted(counts map[string]uint64) map[string]uint64 {
-	maps.DeleteFunc(counts, func(_ string, n uint64) bool { return n == 0 })
-	return counts
-}
-
-// BoolToInt is 1 for true.
-func BoolToInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

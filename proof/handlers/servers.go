@@ -98,13 +98,9 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Patient is when a test gives up on what is bound to come: a busy machine may take
-// long, and no test judges how long.
-const Patient = 5 * time.Minute
-
-// lingering returns the stacks of servers, clients and of our own code, once they have had the time to end.
+// lingering returns the stacks of servers, clients and of our own code, once they have had the time to end: a busy machine may take long.
 func lingering() (left string) {
-	for deadline := time.Now().Add(Patient); time.Now().Before(deadline); runtime.Gosched() {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); runtime.Gosched() {
 		buf := make([]byte, 1<<20)
 		left = ""
 		for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {

@@ -4,7 +4,6 @@ package handlers
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -116,12 +115,6 @@ func Bought(t testing.TB, h http.Handler, options ...Option) string {
 	return TokenIn(resp)
 }
 
-// Exhaust uses up the shared quota of the policy contact.
-func Exhaust(t testing.TB, h http.Handler, options ...Option) {
-	t.Helper()
-	require.Equal(t, 5, Admitted(h, 5, options...))
-}
-
 // A Problem is a refusal's body.
 type Problem struct {
 	Type         string
@@ -157,20 +150,9 @@ func ClaimsIn(t testing.TB, tok string) (claims struct {
 	T        []int64
 }) {
 	t.Helper()
-	parts := strings.Split(tok, ".")
-	require.Len(t, parts, 3)
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(payload, &claims))
+	_, payload := partsOf(t, tok)
+	require.NoError(t, json.Unmarshal([]byte(payload), &claims))
 	return claims
-}
-
-// ExhaustIn uses up what a mode gives without work for as long as there is some.
-func ExhaustIn(t testing.TB, mode middleware.Mode, h http.Handler, options ...Option) {
-	t.Helper()
-	if mode == middleware.WhenExhausted {
-		Exhaust(t, h, options...)
-	}
 }
 
 // To gives a site another configuration, whose decisions it hears, too.

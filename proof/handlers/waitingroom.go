@@ -4,7 +4,6 @@ package handlers
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -82,20 +81,6 @@ func AdmittedWith(h http.Handler, tickets []string, options ...Option) (passed i
 		passed += Admitted(h, 1, append([]Option{Holding(ticket)}, options...)...)
 	}
 	return passed
-}
-
-// SpendShared uses up what the identity has without work and without waiting.
-func SpendShared(t testing.TB, h http.Handler, mode middleware.Mode, options ...Option) {
-	t.Helper()
-	if mode == middleware.WhenExhausted {
-		require.Equal(t, 5*LaneQuota, Admitted(h, 5*LaneQuota+1, options...))
-	}
-}
-
-// TicketOf returns the ticket of a cookie's value, without the tally.
-func TicketOf(value string) string {
-	ticket, _, _ := strings.Cut(value, "~")
-	return ticket
 }
 
 // Opened returns a site, and tickets of 203.0.113.1 that are open: more than its room has quota.
