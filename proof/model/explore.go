@@ -3,8 +3,9 @@
 package model
 
 import (
-	"hash/maphash"
 	"time"
+
+	"github.com/tallystick/tallystick/middleware"
 )
 
 // Explore visits every state of a world, by the shortest way, until a rule is broken.
@@ -13,68 +14,24 @@ func (w World) Explore() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	e.explore()
-	e.result.States = len(e.seen)
-	return e.result, nil
+	return e.explore(), nil
 }
 
-func (w *explorer) explore() {
-	now := []state{w.start()}
-	w.visit(&now[0])
-	w.ways = append(w.ways, way{from: -1})
-	for first := 0; len(now) > 0; {
-		var next []state
-		for i := range now {
-			w.moves(&now[i], func(m move, s state, fault string) {
-				if w.result.Broken != "" {
-					return
-				}
-				w.result.Moves++
-				if fault != "" {
-					w.result.Broken, w.result.Trace = fault, w.trace(first+i, m)
-					return
-				}
-				if w.visit(&s) {
-					next = append(next, s)
-					w.ways = append(w.ways, way{int32(first + i), m})
-				}
-			})
-			if w.result.Broken != "" {
-				return
-			}
-		}
-		first += len(now)
-		now = next
-	}
-}
-
-// visit reports whether a state is new.
-func (w *explorer) visit(s *state) bool {
-	f := fingerprint{maphash.Comparable(w.seeds[0], *s), maphash.Comparable(w.seeds[1], *s)}
-	if _, seen := w.seen[f]; seen {
-		return false
-	}
-	w.seen[f] = struct{}{}
-	return true
-}
-
-// trace plays the moves that lead to a state once more, and then one, and tells them.
-func (w *explorer) trace(at int, last move) (lines []string) {
-	all := []move{last}
-	for ; w.ways[at].from >= 0; at = int(w.ways[at].from) {
-		all = append([]move{w.ways[at].by}, all...)
-	}
+func (w *explorer) explore() Result {
+	found := Search(w.start(), w.moves)
+	r := w.result
+	r.States, r.Moves, r.Broken = found.States, found.Moves+r.Moves, found.Broken
 	s := w.start()
-	for _, m := range all {
-		lines = append(lines, w.told(&s, &m))
-		done := false
-		w.moves(&s, func(other move, next state, _ string) {
-			if !done && other == m {
-				s, done = next, true
+	for _, m := range found.Way { // they are made once more, and told
+		r.Trace = append(r.Trace, w.told(&s, &m))
+		at := s
+		w.moves(&at, func(other move, next state, _ string) {
+			if other == m {
+				s = next
 			}
 		})
 	}
-	return lines
+	return r
 }
 
 func (w *explorer) start() state {
@@ -162,7 +119,7 @@ func (w *explorer) tick(s state) state {
 	before := s
 	s.moment++
 	earliest := w.Moments[s.moment]
-	forget := func(f int, t *truth) {
+	forget := func(f int, t *usage) {
 		if w.Step >= 0 {
 			w.law(f).forget(t, earliest)
 		}
@@ -238,7 +195,7 @@ func (w *explorer) requests(k *attackKey) (list []call) {
 		case !k.open[f]:
 		case !w.isShared(f) || w.networks():
 			can[f] = append(can[f], held...)
-		case w.Mode != Newcomers:
+		case w.Mode != middleware.Newcomers:
 			can[f] = held // to show nothing is to be of it
 		}
 	}

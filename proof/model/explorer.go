@@ -4,7 +4,6 @@ package model
 
 import (
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +15,6 @@ import (
 type Result struct {
 	States, Moves int // distinct states, and what leads from one to another
 	Most          int // requests that were admitted in one window, of all tallies
-	Span          int // with Spans: requests that were admitted in less than a window's length
 	Own           int // where clocks step: requests that one memory admitted in a window of its own clock
 
 	// Broken is the rule that was broken first, by the fewest moves, and Trace what happened.
@@ -30,20 +28,6 @@ type explorer struct {
 	memories *memories
 	attacks  map[attackKey][]attack
 	result   Result
-
-	seen  map[fingerprint]struct{}
-	seeds [2]maphash.Seed
-	ways  []way
-}
-
-// A fingerprint stands for a state: 128 bits: two of a hundred million states have the
-// same with a chance below 1 in 10²². A state itself is several times as large.
-type fingerprint [2]uint64
-
-// A way is how a state was reached first.
-type way struct {
-	from int32
-	by   move
 }
 
 // A move is one thing that happens: a call, or what no instance hears of.
@@ -79,12 +63,7 @@ func (w World) explorer() (*explorer, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &explorer{
-		compiled: c, counts: cs, memories: ms,
-		attacks: map[attackKey][]attack{}, seen: map[fingerprint]struct{}{},
-		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-	}
-	return e, nil
+	return &explorer{compiled: c, counts: cs, memories: ms, attacks: map[attackKey][]attack{}}, nil
 }
 
 // merged is what two tokens say together, as a token says it.
@@ -117,47 +96,39 @@ func (w *explorer) settle(f int, t count, from time.Duration) count {
 	return w.merged(f, from, t, none)
 }
 
+// did are the words for what an instance does, or what is done to it.
+var did = [...]string{
+	ask: "is asked", issue: "issues a challenge", buy: "sells", settle: "is told what its first request costs",
+	reconfigure: "is reconfigured", restart: "restarts", step: "has a clock that steps",
+}
+
 // told says what happens by a move. Instances are named by what they hold: the states that were visited have no other
 // names for them.
 func (w *explorer) told(s *state, m *move) string {
 	in, c := &s.instances[m.instance], m.call
-	var held []string
-	for _, f := range w.tracked {
-		held = append(held, w.name(w.memories.all[in.memory].sights[slices.Index(w.readings, w.clock(s, in))].tally[f]))
-	}
-	where := fmt.Sprintf("instance %d, which holds %s,", m.instance+1, strings.Join(held, " and "))
 	switch c.kind {
 	case tick:
 		return fmt.Sprintf("it is %s into the first window", w.Moments[s.moment+1])
-	case restart:
-		return where + " restarts"
-	case step:
-		return where + " has a clock that steps by " + w.Step.String()
 	case send:
 		return "a request is sent with " + w.name(w.counts.all[s.jar])
 	case receive:
 		return "an answer arrives with " + w.name(w.counts.all[s.flights[m.flight].token])
-	case issue:
-		return fmt.Sprintf("%s issues the challenge of tally %d", where, c.tally)
-	case settle:
-		return fmt.Sprintf("%s is told that what it admitted first costs %d", where, w.SettleTo)
-	case reconfigure:
-		return where + " is reconfigured"
 	}
-	a := w.memories.call(in.memory, c, w.from(s, in))
-	if c.kind == buy {
-		return fmt.Sprintf("%s sells tally %d: %t", where, c.tally, a.admitted)
-	}
-	did := "refuses"
-	if a.admitted {
-		did = "admits"
+	var held, shown []string
+	for _, f := range w.tracked {
+		held = append(held, w.name(w.memories.all[in.memory].sights[slices.Index(w.readings, w.clock(s, in))].tally[f]))
 	}
 	for f, t := range c.shown {
-		if t != absent {
-			where += fmt.Sprintf(" is shown %s of tally %d,", w.name(w.counts.all[t]), f)
+		if t != absent && c.kind == ask {
+			shown = append(shown, fmt.Sprintf("%s of tally %d", w.name(w.counts.all[t]), f))
 		}
 	}
-	return fmt.Sprintf("%s and %s: %s of tally %d", where, did, w.name(w.counts.all[a.count]), a.tally)
+	line := fmt.Sprintf("instance %d, which holds %s, %s", m.instance+1, strings.Join(held, " and "), did[c.kind])
+	if c.kind < tick {
+		a := w.memories.call(in.memory, c, w.from(s, in))
+		line += fmt.Sprintf(" with %q: admitted %t, %s of tally %d", shown, a.admitted, w.name(w.counts.all[a.count]), max(a.tally, c.tally))
+	}
+	return line
 }
 
 func (w *explorer) name(p pair) string {

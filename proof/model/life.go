@@ -59,7 +59,7 @@ func (w *compiled) begin(cs *counts, elsewhere *process) (*life, error) {
 		identity := append([]byte{'a'}, a.AsSlice()...)
 		l.clients[f].holder = w.codec.Holder(identity[:min(len(identity), 9)])
 	}
-	for w.Mode == EveryRequest && len(l.proofs) <= w.Proofs {
+	for w.Mode == middleware.EveryRequest && len(l.proofs) <= w.Proofs {
 		l.proofs = append(l.proofs, solved(l.quote(at, w.readings[0], shared).Text))
 	}
 	return l, nil
@@ -295,10 +295,9 @@ func (w *compiled) config(p *process, variant uint8) middleware.Config {
 		OnDecision: func(_ context.Context, d middleware.Decision) { p.said = d },
 	}
 	cfg.Net56Factor, cfg.Net48Factor = w.Networks[0], w.Networks[1]
-	if w.Mode != Never && !w.off(variant) {
-		mode := [...]middleware.Mode{WhenExhausted: middleware.WhenExhausted, Newcomers: middleware.Newcomers, EveryRequest: middleware.EveryRequest}[w.Mode]
-		cfg.Challenge = &middleware.Challenge{Mode: mode, Work: price, Crowd: 1, SalesPerHour: leak, PassTime: w.Memory, Path: "/"}
-		if w.Mode == EveryRequest {
+	if w.sells() && !w.off(variant) {
+		cfg.Challenge = &middleware.Challenge{Mode: w.Mode, Work: price, Crowd: 1, SalesPerHour: leak, PassTime: w.Memory, Path: "/"}
+		if w.Mode == middleware.EveryRequest {
 			cfg.Challenge.Work, cfg.Challenge.NonceOnly = 0, true
 		}
 	}

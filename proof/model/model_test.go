@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/model"
 	"github.com/tallystick/tallystick/storeless"
@@ -107,29 +108,6 @@ func TestWindowsOfAClockThatIsBehind(t *testing.T) {
 	require.Len(t, tried, 2)
 }
 
-// Windows are aligned, and clients are not. Over the worst span of a window's length each memory
-// admits what package limiter says, and some client gets it.
-func TestSpans(t *testing.T) {
-	late := []time.Duration{9500 * time.Millisecond, 10 * second, 15 * second, 19 * second}
-	for _, tt := range []struct {
-		limit     storeless.Limit
-		instances int
-		moments   []time.Duration
-		want      int
-	}{
-		{sliding(3), 1, late, 2*3 - 1},
-		{sliding(2), 2, late, 2 * (2*2 - 1)},
-		{fixed(3), 1, late, 2 * 3},
-		{fixed(2), 2, late, 2 * 2 * 2},
-		{bucket(2), 1, []time.Duration{0, 4 * second, 8 * second, 9500 * time.Millisecond}, 2 + 4},
-	} {
-		w := model.World{Limit: tt.limit, Instances: tt.instances, Moments: tt.moments, Spans: true}
-		r := kit.Must(w.Explore())(t)
-		require.Empty(t, r.Broken, strings.Join(r.Trace, "\n"))
-		require.Equal(t, tt.want, r.Span, limitOf(w))
-	}
-}
-
 // What cannot be explored is refused.
 func TestImpossibleWorlds(t *testing.T) {
 	for name, w := range map[string]model.World{
@@ -138,7 +116,7 @@ func TestImpossibleWorlds(t *testing.T) {
 		"no time":            {Limit: fixed(1), Instances: 1},
 		"no limit":           {Instances: 1, Moments: one},
 		"too many tallies":   {Limit: fixed(1), Instances: 1, Moments: one, Tallies: 3},
-		"too many moments":   {Limit: fixed(1), Instances: 1, Moments: make([]time.Duration, 5), Spans: true},
+		"too many moments":   {Limit: fixed(1), Instances: 1, Moments: make([]time.Duration, 5)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.Explore()
@@ -147,7 +125,7 @@ func TestImpossibleWorlds(t *testing.T) {
 			require.Error(t, err)
 		})
 	}
-	_, err := model.World{Limit: fixed(1), Instances: 1, Moments: one, Mode: model.Newcomers, Memory: 48 * time.Hour}.Explore()
+	_, err := model.World{Limit: fixed(1), Instances: 1, Moments: one, Mode: middleware.Newcomers, Tallies: 1, Memory: 48 * time.Hour}.Explore()
 	require.ErrorContains(t, err, "PassTime", "what no middleware would be made of")
 }
 

@@ -4,7 +4,6 @@ package model_test
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -99,16 +98,16 @@ func TestPeerWorlds(t *testing.T) {
 		}
 		e := newExplorer(f)
 		began := time.Now()
-		e.explore()
-		row := fmt.Sprintf("%s %d | %d | %d | %d |\n", head, e.states, e.moves, e.most, e.over)
+		found := model.Search(e.start(), e.acts)
+		row := fmt.Sprintf("%s %d | %d | %d | %d |\n", head, found.States, found.Moves, e.most, e.over)
 		t.Log(time.Since(began).Round(ms), row)
 		rows = append(rows, row)
 		switch {
-		case e.broken == "" && w.fault != "":
+		case found.Broken == "" && w.fault != "":
 			t.Errorf("%s is not refuted", head)
-		case e.broken != w.fault:
-			t.Errorf("%s broken by %d moves: %s\n%s", head, len(e.trace), e.broken, strings.Join(e.trace, "\n"))
-		case e.broken == "" && !w.loose && e.most != e.over:
+		case found.Broken != w.fault:
+			t.Errorf("%s broken by %d moves: %s\n%s", head, len(found.Way), found.Broken, strings.Join(e.told(found.Way), "\n"))
+		case found.Broken == "" && !w.loose && e.most != e.over:
 			t.Errorf("%s the bound is not met: %d, and %d", head, e.most, e.over)
 		}
 	}
@@ -128,24 +127,4 @@ func TestPeerWorlds(t *testing.T) {
 	for _, row := range append(rows, titles) {
 		require.Contains(t, printed, row, "the table is old: %s", peersBegin)
 	}
-}
-
-// What lies between the fields of a scene would tell one from itself.
-func TestScenesAreTheirBytes(t *testing.T) {
-	var size func(reflect.Type) uintptr
-	size = func(of reflect.Type) (n uintptr) {
-		switch of.Kind() {
-		case reflect.Struct:
-			for i := range of.NumField() {
-				n += size(of.Field(i).Type)
-			}
-		case reflect.Array:
-			n = uintptr(of.Len()) * size(of.Elem())
-		default:
-			n = of.Size()
-		}
-		return n
-	}
-	scene := reflect.TypeFor[scene]()
-	require.Equal(t, scene.Size(), size(scene))
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
-	"hash/maphash"
 	"reflect"
 	"slices"
 	"time"
@@ -139,18 +138,7 @@ type explorer struct {
 	tokens []limiter.Tally
 	token  map[limiter.Tally]int16
 
-	seen  map[[2]uint64]struct{}
-	seeds [2]maphash.Seed
-	ways  []way
-
-	states, moves, most, over int
-	broken                    string
-	trace                     []string
-}
-
-type way struct {
-	from int32
-	act  act
+	most, over int
 }
 
 type deed uint8
@@ -199,7 +187,7 @@ type flight struct {
 	chunk int16
 }
 
-// A scene is a state of all. There is nothing between its fields, so that its bytes tell it from others.
+// A scene is a state of all.
 type scene struct {
 	node           [processes]int32
 	flights, stale [processes][processes]flight
@@ -217,8 +205,6 @@ type scene struct {
 	drops          [8]uint8         // by moment
 
 	moment, losses, deaths, lates, cuts, refunds, next uint8
-
-	_ [2]uint8
 }
 
 func (e *explorer) pace(m uint8) time.Time { return time.Unix(begins, 0).Add(e.moments[m]) }
@@ -243,7 +229,6 @@ func newExplorer(f fleet) *explorer {
 	return &explorer{
 		fleet: f, policy: policy, number: map[string]int32{}, after: map[stepKey]*done{}, alive: map[int32]*process{},
 		texts: []string{""}, textOf: map[string]int16{"": 0}, tokens: []limiter.Tally{{}}, token: map[limiter.Tally]int16{{}: 0},
-		seen: map[[2]uint64]struct{}{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
 }
 
@@ -535,53 +520,8 @@ func (e *explorer) start() scene {
 	return s
 }
 
-// explore visits all states, by the shortest way, until a rule is broken.
-func (e *explorer) explore() {
-	now := []scene{e.start()}
-	e.visit(&now[0])
-	e.ways = append(e.ways, way{from: -1})
-	for first := 0; len(now) > 0 && e.broken == ""; {
-		var next []scene
-		for i := range now {
-			if e.broken != "" {
-				break
-			}
-			e.acts(&now[i], func(a act, s scene, fault string) {
-				if e.broken != "" {
-					return
-				}
-				e.moves++
-				if fault != "" {
-					e.broken, e.trace = fault, e.told(first+i, a)
-					return
-				}
-				if e.visit(&s) {
-					next = append(next, s)
-					e.ways = append(e.ways, way{int32(first + i), a})
-				}
-			})
-		}
-		first += len(now)
-		now = next
-	}
-	e.states = len(e.seen)
-}
-
-func (e *explorer) visit(s *scene) bool {
-	bytes := unsafe.Slice((*byte)(unsafe.Pointer(s)), unsafe.Sizeof(*s))
-	f := [2]uint64{maphash.Bytes(e.seeds[0], bytes), maphash.Bytes(e.seeds[1], bytes)}
-	if _, seen := e.seen[f]; seen {
-		return false
-	}
-	e.seen[f] = struct{}{}
-	return true
-}
-
-func (e *explorer) told(at int, last act) (lines []string) {
-	all := []act{last}
-	for ; e.ways[at].from >= 0; at = int(e.ways[at].from) {
-		all = append([]act{e.ways[at].act}, all...)
-	}
+// told says what happens by acts.
+func (e *explorer) told(all []act) (lines []string) {
 	moment := 0
 	for _, a := range all {
 		switch a.what {

@@ -5,6 +5,8 @@ package model
 import (
 	"fmt"
 	"math"
+
+	"github.com/tallystick/tallystick/middleware"
 )
 
 // does gives a call to an instance, and holds its answer against what is true.
@@ -40,9 +42,6 @@ func (w *explorer) asked(s *state, in *instance, c *call, a *answer) string {
 	for _, b := range w.beside(f) {
 		w.law(b).charge(&in.beside[b-tallies], c.clock, w.law(b).here(c.clock))
 	}
-	if w.Spans {
-		s.spans[s.moment]++
-	}
 	if w.Step != 0 {
 		in.here++
 		w.result.Own = max(w.result.Own, int(in.here))
@@ -70,7 +69,7 @@ func (w *explorer) compare(s *state, in *instance, c *call, a *answer) string {
 	if a.carries && !laws[f].below(a.state, laws[f].in(&t, a.state)) {
 		return "a tally counts more than was admitted"
 	}
-	if a.admitted || w.Mode == EveryRequest {
+	if a.admitted || w.Mode == middleware.EveryRequest {
 		return "" // of a refusal the proof may be the reason
 	}
 	// Each that was shown must have been at its limit, not only the one that is told of.
@@ -121,9 +120,6 @@ func (w *explorer) exceeds(s *state, in *instance, c *call, a *answer) string {
 		}
 	}
 	w.note(s, a.state[0].At)
-	if w.Spans && w.inSpan(s) > lives*w.span() {
-		return "more is admitted in the length of a window than the bound says"
-	}
 	return ""
 }
 
@@ -134,17 +130,6 @@ func (w *explorer) note(s *state, window int64) {
 		all += int(s.tallies[f].truth[0].admitted[w.law(f)[0].at(window)])
 	}
 	w.result.Most = max(w.result.Most, all)
-}
-
-// inSpan returns what was admitted within the last window's length.
-func (w *explorer) inSpan(s *state) (n int) {
-	for i, admitted := range s.spans[:s.moment+1] {
-		if w.Moments[s.moment]-w.Moments[i] < w.Limit.Window {
-			n += int(admitted)
-		}
-	}
-	w.result.Span = max(w.result.Span, n)
-	return n
 }
 
 // costs is what a tally costs an address, by the sales of an instance: the dearest of three levels. The crowd of an
@@ -200,7 +185,7 @@ func (w *compiled) bound(f, limit, lives int) int {
 		}
 		most = min(most, atOnce)
 	}
-	if w.Mode == EveryRequest {
+	if w.Mode == middleware.EveryRequest {
 		most = min(most, lives*w.Proofs)
 	}
 	if w.SettleTo > 1 {
@@ -219,18 +204,6 @@ func (w *compiled) one(f, limit int) int {
 	return most
 }
 
-// span is the bound of one memory in any span of a window's length: see package limiter.
-func (w *compiled) span() int {
-	switch r := w.law(shared)[0]; {
-	case r.interval > 0:
-		return r.one(r.window)
-	case r.slides:
-		return int(2*r.quota - 1)
-	default:
-		return int(2 * r.quota)
-	}
-}
-
 // Bound is what the table of bounds says of all clients of this world together.
 func (w World) Bound() (all int, err error) {
 	c, err := w.compile()
@@ -245,7 +218,7 @@ func (w World) Bound() (all int, err error) {
 		return lives * min(c.one(tallies+1, 0), min(c.one(tallies, 0), 2*c.one(shared, 0))+c.one(shared, 0)), nil
 	}
 	for f := range 1 + w.Tallies {
-		if f == shared && w.Mode == Newcomers || f != shared && w.Mode != Newcomers && w.Mode != WhenExhausted {
+		if f == shared && w.Mode == middleware.Newcomers {
 			continue
 		}
 		least := c.bound(f, 0, lives)

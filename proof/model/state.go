@@ -22,12 +22,11 @@ type state struct {
 	tallies      [tallies]tally
 	flights      [maxFlights]flight // of clients that are not hostile, in order
 	jar          count
-	spans        [maxMoments]uint8 // with Spans: what was admitted at each moment
 }
 
 type instance struct {
 	memory  memory
-	beside  [2]truth        // what was admitted here of what is counted in its memory alone
+	beside  [2]usage        // what was admitted here of what is counted in its memory alone
 	first   admission       // the first of those that were not settled, where that matters
 	sales   [tallies]soldAt // to each address
 	stepped uint8           // 1: its clock has
@@ -64,7 +63,7 @@ func (in *instance) sold() (n uint8) {
 type tally struct {
 	open   bool // it can be shown
 	tokens set
-	truth  truth
+	truth  usage
 }
 
 // A flight is a request that is under way.

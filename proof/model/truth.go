@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/proof/truth"
 )
 
-// What is true of a tally, as only an observer of all instances knows. It is kept by
-// arithmetic of its own: a mistake of package limiter must not excuse itself.
-type truth [2]used
+// A usage holds the truth about a tally, as only an observer of all instances knows. It is kept by
+// arithmetic of its own, and package truth says what it has room for: a mistake of package limiter must not excuse itself.
+type usage [2]used
 
 // A pair is a tally of the limits that a world has, at most two.
 type pair [2]limiter.State
@@ -64,7 +65,7 @@ func (l law) here(clock time.Duration) (p pair) {
 }
 
 // charge notes what was admitted: after is the tally of the answer.
-func (l law) charge(t *truth, clock time.Duration, after pair) {
+func (l law) charge(t *usage, clock time.Duration, after pair) {
 	for i := range l {
 		r, u := &l[i], &t[i]
 		u.admitted[r.at(after[i].At)]++
@@ -76,7 +77,7 @@ func (l law) charge(t *truth, clock time.Duration, after pair) {
 
 // settle notes that what was charged then costs nothing, or more. What is given back was not used in its window, and
 // of a bucket what has leaked since is gone; what is charged is charged now.
-func (l law) settle(t *truth, now, then time.Duration, cost int64) {
+func (l law) settle(t *usage, now, then time.Duration, cost int64) {
 	for i := range l {
 		r, u := &l[i], &t[i]
 		if at := r.at(r.windowAt(then)); cost == 0 {
@@ -91,7 +92,7 @@ func (l law) settle(t *truth, now, then time.Duration, cost int64) {
 
 // forget drops what was admitted in windows that no clock will see again and that weigh
 // nothing: it has been held against the bound.
-func (l law) forget(t *truth, earliest time.Duration) {
+func (l law) forget(t *usage, earliest time.Duration) {
 	for i := range l {
 		r := &l[i]
 		if r.interval > 0 || r.lasting {
@@ -108,7 +109,7 @@ func (l law) forget(t *truth, earliest time.Duration) {
 }
 
 // in returns what is true in the windows of p.
-func (l law) in(t *truth, p pair) (is pair) {
+func (l law) in(t *usage, p pair) (is pair) {
 	for i := range l {
 		r, u, at := &l[i], &t[i], l[i].at(p[i].At)
 		is[i].At = p[i].At
@@ -130,18 +131,15 @@ func (l law) in(t *truth, p pair) (is pair) {
 
 // room reports whether p has room for n requests more.
 func (l law) room(clock time.Duration, p pair, more int64) bool {
-	now := base.Add(clock)
+	us := base.Add(clock).UnixMicro()
 	for i, s := range p[:len(l)] {
-		r := &l[i]
+		r, length, fits := &l[i], l[i].window.Microseconds(), false
 		if r.interval > 0 {
-			if debt := max(0, time.UnixMicro(s.At).Sub(now)); debt+time.Duration(more)*r.interval > time.Duration(r.quota)*r.interval {
-				return false
-			}
-			continue
+			fits = truth.Bucket{Quota: int64(r.window / r.interval), Window: length, Burst: r.quota}.Fits(s.At-us, more)
+		} else {
+			fits = truth.Window{Quota: r.quota, Length: length}.Fits(max(0, us-s.At*length), int64(s.Prev), int64(s.Cur), more)
 		}
-		width := r.window.Milliseconds()
-		weight := width - max(0, now.UnixMilli()-s.At*width)
-		if int64(s.Prev)*weight+(int64(s.Cur)+more)*width > r.quota*width {
+		if !fits {
 			return false
 		}
 	}
@@ -149,9 +147,9 @@ func (l law) room(clock time.Duration, p pair, more int64) bool {
 }
 
 // below reports whether p says no more than the truth, number by number.
-func (l law) below(p, truth pair) bool {
+func (l law) below(p, is pair) bool {
 	for i, s := range p[:len(l)] {
-		if t := truth[i]; l[i].interval > 0 && s.At > t.At || l[i].interval == 0 && (s.Cur > t.Cur || s.Prev > t.Prev) {
+		if t := is[i]; l[i].interval > 0 && s.At > t.At || l[i].interval == 0 && (s.Cur > t.Cur || s.Prev > t.Prev) {
 			return false
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
+	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -25,7 +26,7 @@ type World struct {
 	// Mode is what bought tallies are good for. Tallies is F, how many of them there are, up to 2.
 	// Shop says that they are bought in the course of things, of any instance, at its price; else
 	// they are there from the start.
-	Mode    Mode
+	Mode    middleware.Mode
 	Tallies int
 	Shop    bool
 	Memory  time.Duration // PassTime; 0: an hour
@@ -49,10 +50,6 @@ type World struct {
 
 	// Moments are where the time of the world may stand, since the start of a window, in order: four at most.
 	Moments []time.Duration
-
-	// Spans says that what is admitted is held, too, against the bound of any span of a window's
-	// length, aligned or not.
-	Spans bool
 
 	// Step is by how much the clock of one instance may step, once: forward by no more than
 	// the skew allowed, or back by more than that.
@@ -79,17 +76,6 @@ const (
 	Dropping
 )
 
-// A Mode says what work buys, as in package middleware.
-type Mode uint8
-
-// The modes. In Never nothing is for sale.
-const (
-	Never Mode = iota
-	WhenExhausted
-	Newcomers
-	EveryRequest
-)
-
 const (
 	maxInstances = 3
 	maxMoments   = 4
@@ -113,6 +99,9 @@ var secrets = [][]byte{[]byte("every instance of the model has this")}
 // off reports whether a configuration sells nothing.
 func (w *World) off(variant uint8) bool { return variant == 1 && w.Off }
 
+// sells reports whether work is good for anything in this world.
+func (w *World) sells() bool { return w.Tallies > 0 || w.Proofs > 0 || w.Shop }
+
 func (w *World) networks() bool { return w.Networks[0] > 0 }
 
 // isShared reports whether a tally is free.
@@ -132,7 +121,7 @@ func (w *World) limitsOf(variant uint8) []storeless.Limit {
 
 // carried is the tally that a client with several requests under way has.
 func (w *World) carried() int {
-	if w.Mode == Newcomers {
+	if w.Mode == middleware.Newcomers {
 		return bought
 	}
 	return shared
@@ -183,7 +172,7 @@ func (w World) compile() (*compiled, error) {
 			if c.policy[f] = pass; w.isShared(f) {
 				c.policy[f] = policy
 			}
-			if w.networks() || f <= w.Tallies && (f != shared || w.Mode != Newcomers) {
+			if w.networks() || f <= w.Tallies && (f != shared || w.Mode != middleware.Newcomers) {
 				c.tracked = append(c.tracked, f)
 			}
 		}
