@@ -3,16 +3,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"math"
-	"net"
-	"net/http"
 	"net/netip"
-	"strings"
-	"time"
 
-	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
@@ -36,15 +29,6 @@ func drop(a *players.Attacker) {
 // more is how often one quota is asked for, where the answers are not looked at.
 func (s *scene) more() int { return int(s.route.Quota) + 3 }
 
-// each calls do for every instance, so often.
-func (s *scene) each(times int, do func(to int)) {
-	for i := range s.House.Instances {
-		for range times {
-			do(i)
-		}
-	}
-}
-
 // spoofed names another client with each request: to the proxy, or to the instances, which are not meant to be reached.
 func spoofed(s *scene, to func(i int) int) {
 	c := s.attacker()
@@ -57,17 +41,19 @@ func spoofed(s *scene, to func(i int) int) {
 // washedOut floods a small memory, so that what was counted of it is forgotten.
 func washedOut(s *scene) {
 	c, round := s.attacker(), 0
-	s.each(2*s.more(), func(to int) {
-		c.Ask(fleet.Request{To: to})
-		round++
-		for i := range 24 {
-			stranger := s.client("/stranger", netip.AddrFrom4([4]byte{byte(60 + i), byte(round), s.Net[1], 1}).String())
-			stranger.Named = true
-			for range 2 {
-				stranger.Ask(fleet.Request{To: to})
+	for to := range s.House.Instances {
+		for range 2 * s.more() {
+			c.Ask(fleet.Request{To: to})
+			round++
+			for i := range 24 {
+				stranger := s.client("/stranger", netip.AddrFrom4([4]byte{byte(60 + i), byte(round), s.Net[1], 1}).String())
+				stranger.Named = true
+				for range 2 {
+					stranger.Ask(fleet.Request{To: to})
+				}
 			}
 		}
-	})
+	}
 }
 
 // acrossStarts does something before, and again after each of two instances has started anew.
@@ -80,32 +66,6 @@ func acrossStarts(s *scene, do func()) {
 	}
 }
 
-// atOnce has as many requests served at once as it can.
-func atOnce(s *scene) {
-	c := s.attacker()
-	all := len(s.House.Instances) * (s.route.AtOnce + 5)
-	together(func() {
-		c.Together(all, func(i int) { c.Ask(fleet.Request{To: i}) })
-	}, func() {
-		defer func() { // what the handlers hold
-			for _, p := range s.House.Instances {
-				s.Fail(p.Post("release"))
-			}
-		}()
-		for decided := int64(0); decided < int64(all) && s.Ctx.Err() == nil; time.Sleep(10 * time.Millisecond) { // each is refused, or held
-			seen, err := s.House.State()
-			if err != nil {
-				s.Fail(err)
-				return
-			}
-			decided = 0
-			for _, n := range seen.Counts[c.Name] {
-				decided += n
-			}
-		}
-	})
-}
-
 // outage uses up what the counter gives, on one instance alone, so that the others remember
 // nothing of it, and then what there is without the counter.
 func outage(s *scene) {
@@ -113,59 +73,6 @@ func outage(s *scene) {
 	a.Drain(fleet.Request{})
 	s.House.Redis.Kill()
 	drop(a.Attacker)
-}
-
-// cookie is a token as a browser shows it.
-func (s *scene) cookie(token string) string { return s.Cookie + "=" + token }
-
-// cached fills a shared cache, and is refused in the middle. Later clients get neither its own
-// responses, nor its refusals.
-func cached(s *scene) {
-	first, second := s.attacker(), s.honest()
-	get := func(c *Client, i int) fleet.Answer {
-		return c.Ask(fleet.Request{To: fleet.Balancer, Method: http.MethodGet, Path: fmt.Sprintf("?page=%d", i)})
-	}
-	for i := range int(s.n()) * s.more() {
-		get(first, i)
-	}
-	hits := 0
-	for i := range int(s.n()*s.route.Quota + 3) {
-		a := get(second, i)
-		if a.Header.Get("Lab-Cache") != "HIT" {
-			continue
-		}
-		hits++
-		for _, field := range []string{middleware.TokenHeader, middleware.ChallengeHeader, "Set-Cookie", "RateLimit", "Retry-After"} {
-			if a.Header.Get(field) != "" {
-				s.Unjust.Note("%s", "a shared cache gives another client "+field)
-			}
-		}
-		if !a.Admitted() {
-			s.Unjust.Note("%s", "a shared cache gives another client a refusal")
-		}
-	}
-	if hits == 0 {
-		s.Fail(errors.New("the cache is none"))
-	}
-}
-
-// aborted closes its connections before it has read an answer, and asks again.
-func aborted(s *scene) {
-	a := s.attacker()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(a.From[0])}}
-	request := fmt.Sprintf("POST /%s HTTP/1.1\r\nHost: lab\r\n%s: %s\r\nContent-Length: 0\r\n\r\n", s.row, house.ClientHeader, a.Name)
-	s.each(s.more(), func(to int) {
-		s.sent.Add(1)
-		conn, err := d.DialContext(s.Ctx, "tcp", strings.TrimPrefix(s.At(to), "http://"))
-		if err != nil {
-			s.Fail(err)
-			return
-		}
-		_, err = conn.Write([]byte(request))
-		s.Fail(err)
-		_ = conn.Close()
-	})
-	a.Drop()
 }
 
 // Attackers that work, or that use what others have worked for.
@@ -187,17 +94,6 @@ func farm(s *scene) {
 			a.Show(fleet.Request{Tokens: []string{token}})
 		}
 	})
-}
-
-// farmRestarts uses all that it has bought on every instance, while instances are replaced: by such as
-// remember nothing.
-func farmRestarts(s *scene) {
-	a := s.attacker()
-	b := s.buyer(a)
-	for range a.Instances() * int(s.route.Crowd) {
-		b.Buy(math.MaxInt64)
-	}
-	acrossStarts(s, func() { a.Use(1) })
 }
 
 // planted has a victim show, beside its own, the spent token of the attacker: as a field that a proxy adds.

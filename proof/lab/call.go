@@ -60,7 +60,7 @@ func (c *call) bought(h http.Header, cookies []*http.Cookie) (all []*used) {
 
 // usable are what may have room for a request.
 func (c *call) usable() []*used {
-	if c.Sold {
+	if c.route.Mode == newcomers { // an address has no tally for nothing: it has what it buys
 		return c.own
 	}
 	return append([]*used{c.mine}, c.own...)
@@ -98,7 +98,7 @@ func (c *call) end(resp *http.Response) {
 
 func (c *call) admitted(d house.Decision, own []*used) {
 	if c.l.Honest {
-		c.Served.Note("")
+		c.Served.Add(1)
 		for _, u := range c.own {
 			if !d.Own && !d.Room && c.room(u) {
 				c.note(d, u)
@@ -116,14 +116,14 @@ func (c *call) admitted(d house.Decision, own []*used) {
 
 func (c *call) refused(d house.Decision) {
 	switch {
-	case c.Sold && len(c.own) == 0 || c.Each && d.Reason != string(middleware.OverLimit):
-		c.Asked.Note("")
+	case c.route.Mode == newcomers && len(c.own) == 0 || c.route.Mode == everyRequest && d.Reason != string(middleware.OverLimit):
+		c.Asked.Add(1)
 		return
-	case d.Degraded || c.Hears && d.Reason == string(middleware.Overloaded):
-		c.Busy.Note("")
+	case d.Degraded || c.route.Parts > 0 && d.Reason == string(middleware.Overloaded): // it may wait in vain for peers
+		c.Busy.Add(1)
 		return
 	}
-	c.Refused.Note("")
+	c.Refused.Add(1)
 	var roomy []*used
 	for _, u := range c.usable() {
 		if c.room(u) {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/tallystick/tallystick/middleware/client"
 	"github.com/tallystick/tallystick/proof/fleet"
@@ -29,7 +28,6 @@ type Client struct {
 	At    func(to int) string // where it sends; nil: as all do
 	Base  http.RoundTripper   // its connections; nil: of its address
 	Jar   http.CookieJar      // may be nil
-	Sent  *atomic.Int64       // counts requests; may be nil
 
 	mu    sync.Mutex
 	conns map[string]*http.Transport // by the address
@@ -49,7 +47,6 @@ func (s *scene) client(name string, from ...string) *Client {
 // attacker returns one at some addresses, at a new one if there are none.
 func (s *scene) attacker(from ...string) *Client {
 	c := s.client(house.Attacker, from...)
-	c.Sent = &s.sent
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.attackers = append(s.attackers, c.Attacker)
@@ -63,12 +60,6 @@ func (s *scene) honest(from ...string) *Client {
 	return c
 }
 
-// An Answer is all of it.
-type Answer struct {
-	fleet.Answer
-	Body string
-}
-
 // Told says how an answer was decided.
 func Told(a fleet.Answer) string {
 	return fmt.Sprintf("%d %s", a.Status, a.Header.Get(house.DecisionHeader))
@@ -80,12 +71,12 @@ type seat Client
 func (s *seat) Instances() int { return len(s.where) }
 func (s *seat) Fail(err error) { s.scene.Fail(err) }
 
-func (s *seat) Ask(r fleet.Request) fleet.Answer { return (*Client)(s).Say(r, "").Answer }
+func (s *seat) Ask(r fleet.Request) fleet.Answer { return (*Client)(s).Say(r, "") }
 
 func (s *seat) Together(n int, do func(i int)) { kit.Together(n, do) }
 
 // Say sends a request with a body. The zero Answer is none.
-func (c *Client) Say(r fleet.Request, body string) Answer {
+func (c *Client) Say(r fleet.Request, body string) fleet.Answer {
 	standing := c.House.Away.Now()
 	a, err := c.Try(c.Ctx, r, strings.NewReader(body))
 	if _, decided := house.Parse(a.Header); err == nil && a.Status >= http.StatusInternalServerError && !decided {
@@ -93,13 +84,13 @@ func (c *Client) Say(r fleet.Request, body string) Answer {
 	}
 	if err != nil {
 		c.lost(standing, err)
-		return Answer{}
+		return fleet.Answer{}
 	}
 	return a
 }
 
 // Try is Say for a request that may fail.
-func (c *Client) Try(ctx context.Context, r fleet.Request, body io.Reader) (Answer, error) {
+func (c *Client) Try(ctx context.Context, r fleet.Request, body io.Reader) (fleet.Answer, error) {
 	at := c.scene.At
 	if c.At != nil {
 		at = c.At
@@ -108,14 +99,14 @@ func (c *Client) Try(ctx context.Context, r fleet.Request, body io.Reader) (Answ
 }
 
 // Do is Try with any URL.
-func (c *Client) Do(ctx context.Context, r fleet.Request, url string, body io.Reader) (a Answer, err error) {
+func (c *Client) Do(ctx context.Context, r fleet.Request, url string, body io.Reader) (a fleet.Answer, err error) {
 	req, err := http.NewRequestWithContext(ctx, cmp.Or(r.Method, http.MethodPost), url, body)
 	if err != nil {
 		return a, err
 	}
 	req.Header = r.Header()
-	if c.Sent != nil {
-		c.Sent.Add(1)
+	if !c.Honest {
+		c.sent.Add(1)
 	}
 	resp, err := (&http.Client{Jar: c.Jar, Transport: trip(func(req *http.Request) (*http.Response, error) { return c.send(r.From, req) })}).Do(req)
 	if err != nil {
@@ -123,7 +114,7 @@ func (c *Client) Do(ctx context.Context, r fleet.Request, url string, body io.Re
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	return Answer{fleet.Answer{Status: resp.StatusCode, Header: resp.Header}, string(text)}, err
+	return fleet.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(text)}, err
 }
 
 // A trip is how a request is sent.

@@ -48,7 +48,12 @@ func main() {
 // A verb is a command of the lab. It reports whether all promises were kept.
 type verb func(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error)
 
-var verbs = map[string]verb{"attack": attack, "price": price.Run, "serve": serve, "sim": sim.Run}
+var verbs = map[string]verb{
+	"attack": attack, "price": price.Run, "sim": sim.Run,
+	"serve": func(ctx context.Context, _ []string, stdout, _ io.Writer) (bool, error) {
+		return true, house.Serve(ctx, os.Stdin, stdout)
+	},
+}
 
 // run is main, and returns its status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -87,11 +92,6 @@ func chosen(names string) (some []row, err error) {
 		return nil, fmt.Errorf("-rows: there is no row %q", wanted[0])
 	}
 	return some, nil
-}
-
-// serve is an instance, in a process of its own.
-func serve(ctx context.Context, _ []string, stdout, _ io.Writer) (held bool, err error) {
-	return true, house.Serve(ctx, os.Stdin, stdout)
 }
 
 // attack plays the rows.
@@ -144,7 +144,7 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 	if err := s.open(ctx, made); err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, s.servers.Stop()) }()
+	defer s.servers.Stop()
 	var mu sync.Mutex
 	results := map[string]*result{}
 	err = s.rounds(ctx, func(ctx context.Context, number, pass int, on func() bool) error {

@@ -60,7 +60,7 @@ func requireRaces(t *testing.T) {
 func TestSoak(t *testing.T) {
 	requireRaces(t)
 	kit.OnlyWhole(t, "builds a server for the race detector, and has it serve for some seconds")
-	rows := []string{"drop", "farm-newcomers", "cold-starts", "clocks", "flood", house.Upload, house.Early, "exact"}
+	rows := []string{"drop", "farm-newcomers", "cold-starts", "flood", house.Upload, house.Early, "exact"}
 	status, said := runLab(t, "attack", "-short", "-for", "1s", "-rows", strings.Join(rows, ","))
 	require.Zero(t, status)
 	for _, r := range rows {
@@ -108,7 +108,7 @@ func TestFaultsOfInstancesAreFoundOut(t *testing.T) {
 			one.instances = 1
 			s := soak{operator: operator{dir: dir, sc: one, secrets: []string{secret()}, rows: kit.Must(chosen("washed-out"))(t)}}
 			require.NoError(t, s.open(t.Context(), kit.Must(house.Build(t.Context(), dir, &house.Breakage{Mutant: m}, false))(t)))
-			t.Cleanup(func() { _ = s.servers.Stop() })
+			t.Cleanup(s.servers.Stop)
 			_, err := play(t.Context(), s.servers, one, s.rows[0], 0, 0, nil)
 			if err != nil {
 				t.Log(err) // a panic is no answer

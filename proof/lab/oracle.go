@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
+	"sync/atomic"
 )
 
 // A Count counts what has happened, and keeps what was noted of the first.
@@ -25,12 +25,6 @@ func (c *Count) Note(format string, of ...any) {
 	}
 }
 
-// Load returns how many there are.
-func (c *Count) Load() int64 {
-	n, _ := c.Read()
-	return n
-}
-
 // Read returns how many there are, and what was noted of the first.
 func (c *Count) Read() (n int64, first string) {
 	c.mu.Lock()
@@ -38,33 +32,27 @@ func (c *Count) Read() (n int64, first string) {
 	return c.n, c.first
 }
 
-// Terms are what a policy promises, as far as a verdict asks.
-type Terms struct {
-	Cookie string // its name
-	Quota  int64
-	Sold   bool // an address has no tally for nothing: it has what it buys
-	Each   bool // each request needs a proof, and is refused without one whatever has room
-	Hears  bool // a request may wait in vain for peers
-}
-
 // An Oracle knows what every tally of a policy has used in the window of a row, because it sees every answer that any
 // client gets, of attackers too. So it says of a refusal whether the client had room. It errs in favour of the servers: a
 // request under way, or without an answer, may have been charged.
 type Oracle struct {
-	Terms
-	Unjust  Count // refusals of honest clients with room, and whatever else they should not meet
-	Served  Count // requests of honest clients
-	Refused Count
-	Asked   Count // to work first
-	Busy    Count // because peers did not answer in time
+	Cookie  string // of the policy
+	route   route
+	Unjust  Count        // refusals of honest clients with room, and whatever else they should not meet
+	Served  atomic.Int64 // requests of honest clients
+	Refused atomic.Int64
+	Asked   atomic.Int64 // to work first
+	Busy    atomic.Int64 // because peers did not answer in time
 
 	mu    sync.Mutex
 	used  map[string]*used // by the address, or the number of a bought tally
 	early []early
 }
 
-// NewOracle returns the oracle of a policy.
-func NewOracle(t Terms) *Oracle { return &Oracle{Terms: t, used: map[string]*used{}} }
+// NewOracle returns the oracle of a policy, which has the name of its row.
+func NewOracle(name string, r route) *Oracle {
+	return &Oracle{Cookie: "__Host-tallystick-" + name, route: r, used: map[string]*used{}}
+}
 
 // used is what a tally has used.
 type used struct {
@@ -87,7 +75,7 @@ func (o *Oracle) of(tally string) *used {
 }
 
 // room reports whether one more has room.
-func (o *Oracle) room(u *used) bool { return u.charged+u.underway < o.Quota }
+func (o *Oracle) room(u *used) bool { return u.charged+u.underway < o.route.Quota }
 
 // Verdict says, when all is over, how many of the refusals of clients that had room a full memory explains, and notes the others.
 // What a tally has begun with goes along with it, in the memory and in its token: so the answer that told of it explains
@@ -104,13 +92,4 @@ func (o *Oracle) Verdict() (explained int64) {
 	}
 	o.early = nil
 	return explained
-}
-
-// ExactWindow returns a window for exact routes. Redis goes by its own clock, which says now: so the window is longer than any
-// run, and now is in the middle of one. With one length for all, a run that crosses the end of such a window would find
-// its charges gone.
-func ExactWindow(now time.Time) time.Duration {
-	const most = 365 * 24 * 60 * 60
-	whole := (2*now.Unix()/most + 1) / 2 // and a half have passed
-	return time.Duration(2*now.Unix()/(2*whole+1)/60*60) * time.Second
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -59,38 +58,38 @@ func asks(o *Oracle, l *Who, steps ...step) {
 }
 
 // judges returns the oracle of a policy, and a client of it.
-func judges(t Terms) (*Oracle, *Who) { return NewOracle(t), &Who{Name: "drops"} }
+func judges(r route) (*Oracle, *Who) { return NewOracle("p", r), &Who{Name: "drops"} }
 
 func TestOracle(t *testing.T) {
 	in, over, own := house.Decision{Reason: "within-limits"}, house.Decision{Reason: "over-limit"}, house.Decision{Reason: "within-limits", Own: true}
 	room := house.Decision{Reason: "x", Room: true}
 	for _, c := range []struct {
 		name                              string
-		sold, each                        bool
+		mode                              string
 		steps                             []step
 		asked, refused, unjust, explained int
 	}{
 		{name: "the address has room", steps: []step{{"", ok, in, ""}, {"", no, over, ""}}, refused: 1, unjust: 1},
 		{name: "the address has none", steps: []step{{"", ok, in, ""}, {"", ok, in, ""}, {"", no, over, ""}}, refused: 1},
-		{name: "the tally shown has room", sold: true, steps: []step{{"a", ok, own, "a"}, {"a", no, over, ""}}, refused: 1, unjust: 1},
-		{name: "the tally shown has none", sold: true, steps: []step{{"", ok, own, "a"}, {"a", ok, own, "a"}, {"a", no, over, ""}}, refused: 1},
-		{name: "the count of another one is not mine", sold: true, steps: []step{{"b", ok, own, "b"}, {"b", ok, own, "b"}, {"a", no, over, ""}}, refused: 1, unjust: 1},
-		{name: "the address is charged, and its own has room", sold: true, steps: []step{{"a", ok, own, "a"}, {"a", ok, in, ""}}, unjust: 1},
-		{name: "the address is charged, and its own has none", sold: true, steps: []step{{"a", ok, own, "a"}, {"a", ok, own, "a"}, {"a", ok, in, ""}}},
+		{name: "the tally shown has room", mode: newcomers, steps: []step{{"a", ok, own, "a"}, {"a", no, over, ""}}, refused: 1, unjust: 1},
+		{name: "the tally shown has none", mode: newcomers, steps: []step{{"", ok, own, "a"}, {"a", ok, own, "a"}, {"a", no, over, ""}}, refused: 1},
+		{name: "the count of another one is not mine", mode: newcomers, steps: []step{{"b", ok, own, "b"}, {"b", ok, own, "b"}, {"a", no, over, ""}}, refused: 1, unjust: 1},
+		{name: "the address is charged, and its own has room", mode: newcomers, steps: []step{{"a", ok, own, "a"}, {"a", ok, in, ""}}, unjust: 1},
+		{name: "the address is charged, and its own has none", mode: newcomers, steps: []step{{"a", ok, own, "a"}, {"a", ok, own, "a"}, {"a", ok, in, ""}}},
 		{name: "the room is not the address", steps: []step{{"", ok, room, ""}, {"", ok, in, ""}, {"", no, over, ""}}, refused: 1, unjust: 1},
-		{name: "nothing to show where work comes first", sold: true, steps: []step{{"", 403, house.Decision{Reason: "no-token"}, ""}}, asked: 1},
-		{name: "a proof for each request", each: true, steps: []step{{"", 403, house.Decision{Reason: "no-token"}, ""}}, asked: 1},
-		{name: "over the limit with a proof", each: true, steps: []step{{"", no, over, ""}}, refused: 1, unjust: 1},
+		{name: "nothing to show where work comes first", mode: newcomers, steps: []step{{"", 403, house.Decision{Reason: "no-token"}, ""}}, asked: 1},
+		{name: "a proof for each request", mode: everyRequest, steps: []step{{"", 403, house.Decision{Reason: "no-token"}, ""}}, asked: 1},
+		{name: "over the limit with a proof", mode: everyRequest, steps: []step{{"", no, over, ""}}, refused: 1, unjust: 1},
 		{name: "a full memory", steps: []step{{"", no, house.Decision{Reason: "over-limit", Inherited: 2}, ""}}, refused: 1, explained: 1},
 		{name: "it began with the counts of others", steps: []step{{"", ok, house.Decision{Reason: "x", Inherited: 1}, ""}, {"", no, over, ""}}, refused: 1, explained: 1},
 		{name: "it is told later", steps: []step{{"", no, over, ""}, {"", ok, house.Decision{Reason: "x", Inherited: 1}, ""}}, refused: 1, explained: 1},
-		{name: "another one began with them", sold: true, steps: []step{{"a", ok, house.Decision{Reason: "x", Own: true, Inherited: 1}, "a"}, {"b", no, over, ""}}, refused: 1, unjust: 1},
+		{name: "another one began with them", mode: newcomers, steps: []step{{"a", ok, house.Decision{Reason: "x", Own: true, Inherited: 1}, "a"}, {"b", no, over, ""}}, refused: 1, unjust: 1},
 		{name: "the proxy alone", steps: []step{{"", http.StatusNotFound, house.Decision{}, ""}}},
 		{name: "no answer may be a charge", steps: []step{{"", ok, in, ""}, {"", http.StatusBadGateway, house.Decision{}, ""}, {"", no, over, ""}}, refused: 1},
 		{name: "nor is it more", steps: []step{{"", 0, house.Decision{}, ""}, {"", no, over, ""}}, refused: 1, unjust: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o, l := judges(Terms{Quota: 2, Sold: c.sold, Each: c.each})
+			o, l := judges(route{Quota: 2, Mode: c.mode})
 			l.Honest = true
 			asks(o, l, c.steps...)
 			require.EqualValues(t, c.asked, o.Asked.Load(), "asked")
@@ -107,7 +106,7 @@ func TestOracle(t *testing.T) {
 
 // What is under way may have been charged: the refusal of another request is no fault then.
 func TestOracleWaitsForWhatIsUnderWay(t *testing.T) {
-	o, l := judges(Terms{Quota: 1})
+	o, l := judges(route{Quota: 1})
 	l.Honest = true
 	first := o.begin(l, "10.0.0.1", httptest.NewRequest(http.MethodPost, "/p", nil))
 	over := step{"", no, house.Decision{Reason: "over-limit"}, ""}
@@ -121,33 +120,21 @@ func TestOracleWaitsForWhatIsUnderWay(t *testing.T) {
 // What a client that always shows its newest token shows is accepted.
 func TestTokensAreAccepted(t *testing.T) {
 	for strict, want := range map[bool]int64{true: 1, false: 0} {
-		o, l := judges(Terms{Quota: 9})
+		o, l := judges(route{Quota: 9})
 		l.Honest, l.Strict = true, strict
 		asks(o, l, step{"a", ok, house.Decision{Reason: "x", TokenErr: "no"}, ""})
-		require.Equal(t, want, o.Unjust.Load())
+		unjust, _ := o.Unjust.Read()
+		require.Equal(t, want, unjust)
 	}
 }
 
 // A request that peers keep waiting is no early refusal, and one that no counter has decided is nothing at all.
 func TestLoadIsNoFault(t *testing.T) {
-	o, l := judges(Terms{Quota: 1, Hears: true})
+	o, l := judges(route{Quota: 1, Parts: 1})
 	l.Honest = true
 	asks(o, l, step{"", no, house.Decision{Reason: string(middleware.Overloaded)}, ""}, step{"", ok, house.Decision{Reason: "x", Degraded: true}, ""})
 	require.Empty(t, o.early)
 	require.EqualValues(t, 1, o.Busy.Load())
 	asks(o, l, step{"", no, house.Decision{Reason: string(middleware.OverLimit)}, ""})
 	require.Len(t, o.early, 1, "refused with room")
-}
-
-// On whichever day a run begins, Redis' own clock does not come near the end of a window of the exact routes.
-func TestExactWindowsDoNotEnd(t *testing.T) {
-	const day = 24 * 60 * 60
-	year := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-	for now := year; now.Year() < 2060; now = now.Add(day * time.Second) {
-		seconds := int64(ExactWindow(now) / time.Second)
-		require.LessOrEqual(t, seconds, int64(365*day), now)
-		require.Zero(t, seconds%60, now)
-		gone := now.Unix() % seconds
-		require.Greater(t, min(gone, seconds-gone), int64(170*day), now)
-	}
 }

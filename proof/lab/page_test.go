@@ -18,13 +18,12 @@ import (
 // played are the clients of the tables of docs/bounds.md, and the rows of the lab that play them.
 var played = map[string][]string{
 	"echoes the newest token, one request after another, any number of instances": {"echo", "planted"},
-	"the same, B requests at once":                                                {"parallel"},
-	"sends no token, or an old one; no proof of work is configured":               {"drop", "roll-back", "fork", "aborted", "cold-starts", "clocks"},
-	"the same, where work buys more (`WhenExhausted`)":                            {"farm", "cached"},
-	"the same, where work comes first (`Newcomers`)":                              {"farm-newcomers", "farm-restarts"},
-	"the same, where each request needs a proof (`EveryRequest`)":                 {"proofs"},
-	"waits instead of working, where the waiting room is open":                    {"waits"},
-	"at once, with `Concurrency` (`MaxHold` H, the oldest request has the age A)": {"at-once"},
+	"the same, B requests at once":                                  {"parallel"},
+	"sends no token, or an old one; no proof of work is configured": {"drop", "roll-back", "fork", "cold-starts"},
+	"the same, where work buys more (`WhenExhausted`)":              {"farm"},
+	"the same, where work comes first (`Newcomers`)":                {"farm-newcomers"},
+	"the same, where each request needs a proof (`EveryRequest`)":   {"proofs"},
+	"waits instead of working, where the waiting room is open":      {"waits"},
 	"on an exact route":                           {"exact", "exact-outage"},
 	"holds many IPv4 addresses, or many IPv6 /48": {"spoofed-through", "spoofed-around"}, // what it would take to have them for nothing
 	"new while the memory is full":                {"washed-out"},
@@ -38,6 +37,7 @@ var unplayed = map[string]string{
 	"holds a whole IPv6 /56, or a whole /48": "the simulation plays it",
 	"the same, and works":                    "the price of networks is internal/sale's",
 	"on an exact route whose counter is the memory of one process, which dies D times": "the counter of the lab is a Redis",
+	"at once, with `Concurrency` (`MaxHold` H, the oldest request has the age A)":      "slots are one process's own, and the tests of middleware hold them",
 	"the same on an exact route":                                                        "slots of all instances are the counter's",
 	"has its costs settled afterwards":                                                  "no attacker does that, the program does",
 	"with `FixedWindow`, while clocks differ by the permitted skew":                     "the model plays it: honest clients of the lab would be refused around a boundary",

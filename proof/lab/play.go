@@ -29,8 +29,8 @@ func (r *result) holds() bool { return r.admitted <= r.bound && r.unjust == 0 }
 func play(ctx context.Context, servers *house.Cluster, sc scale, r row, number, pass int, on func() bool) (*result, error) {
 	route := r.routeOf(sc)
 	s := &scene{
-		row: r.name, route: route, scale: sc, on: on, silent: map[string]time.Time{}, there: map[string]bool{},
-		Ctx: ctx, House: servers, Net: [2]byte{127, byte(16 + number)}, Oracle: NewOracle(route.terms(r.name)),
+		row: r.name, scale: sc, on: on, silent: map[string]time.Time{}, there: map[string]bool{},
+		Ctx: ctx, House: servers, Net: [2]byte{127, byte(16 + number)}, Oracle: NewOracle(r.name, route),
 	}
 	s.hosts.Store(uint32(pass) << 9) // the servers know none of the addresses
 	for _, p := range servers.Instances {
@@ -42,7 +42,6 @@ func play(ctx context.Context, servers *house.Cluster, sc scale, r row, number, 
 		return nil, err
 	}
 	s.began, s.anew = servers.Clock.Load(), servers.Anew.Load()
-	own := house.Computed()
 	switch r.honest {
 	case meanwhile:
 		r.attack(s)
@@ -65,7 +64,6 @@ func play(ctx context.Context, servers *house.Cluster, sc scale, r row, number, 
 			s.honestly()
 		}
 	}
-	own = house.Computed() - own
 	s.Rest()
 	end, err := servers.State()
 	if err != nil {
@@ -88,7 +86,7 @@ func play(ctx context.Context, servers *house.Cluster, sc scale, r row, number, 
 	took := strings.Trim(fmt.Sprint(slowest(last.Took, end.Took, waited)), "[]") // until the requests that waited were decided
 	got.figures = []any{
 		work, tallies, s.Served.Load(), s.Refused.Load(), s.Asked.Load(), got.unjust, explained, s.rounds, waited, took, s.Busy.Load(), s.late,
-		(end.CPU - last.CPU).Round(time.Millisecond), own.Round(time.Millisecond), (int64(end.Heap) - int64(last.Heap)) >> 10,
+		(int64(end.Heap) - int64(last.Heap)) >> 10,
 	}
 	// A row in which nothing happened would hold whatever the servers do.
 	if got.bound > 0 && got.admitted == 0 {
@@ -124,7 +122,7 @@ func slowest(before, after map[int]int64, so int64) (took []time.Duration) {
 func writeTable(w io.Writer, sc scale, results []*result, faults []house.Fault) error {
 	fmt.Fprintf(w, "N = %d instances behind nginx, L = %d unless a row says otherwise.\n\n", sc.instances, sc.quota)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "row\tthreats\tclient\tsent\tadmitted\tbound\t\tof formula\twork, W\ttallies\thonest: served\trefused\tasked to work\tunjust\tmemory full\trounds\twaited\tfor\tbusy\tlate\tCPU: servers\tclients\theap grew, KiB")
+	fmt.Fprintln(t, "row\tthreats\tclient\tsent\tadmitted\tbound\t\tof formula\twork, W\ttallies\thonest: served\trefused\tasked to work\tunjust\tmemory full\trounds\twaited\tfor\tbusy\tlate\theap grew, KiB")
 	for _, r := range results {
 		mark := "held"
 		if !r.holds() {

@@ -27,7 +27,7 @@ func TestLevelOf(t *testing.T) {
 }
 
 func TestWorth(t *testing.T) {
-	s := &scene{route: route{Quota: 100, Instances: 10}, House: &house.Cluster{Instances: make([]*house.Process, 10)}}
+	s := &scene{Oracle: NewOracle("worth", route{Quota: 100, Instances: 10}), House: &house.Cluster{Instances: make([]*house.Process, 10)}}
 	require.EqualValues(t, 10*100, nL(s))
 	s.House.Anew.Store(2)
 	require.EqualValues(t, 12*100, nL(s), "one that has started has never met the tally")

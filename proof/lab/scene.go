@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/proof/fleet"
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
 	"github.com/tallystick/tallystick/proof/truth"
@@ -27,7 +27,6 @@ type scene struct {
 	House *house.Cluster
 	Net   [2]byte // the first bytes of the addresses of clients
 	row   string
-	route route
 	scale scale
 
 	where []house.Where // in which no instance changes when it starts anew
@@ -45,7 +44,7 @@ type scene struct {
 	admitted  int64
 	bound     int64
 
-	sent  atomic.Int64 // by attackers
+	sent  atomic.Int64 // by clients that are not honest
 	turn  sync.Mutex   // of a client that moves the clock, or needs it to stand
 	began int64        // by the clock
 	anew  int64        // instances before: C counts those that begin anew from then on
@@ -166,11 +165,7 @@ func (s *scene) still(f func()) {
 
 // together runs all, and waits for them.
 func together(fs ...func()) {
-	var wg sync.WaitGroup
-	for _, f := range fs {
-		wg.Go(f)
-	}
-	wg.Wait()
+	kit.Together(len(fs), func(i int) { fs[i]() })
 }
 
 type scale struct {
@@ -190,73 +185,3 @@ var (
 	whole = scale{instances: 5, quota: 60, work: 60, crowd: 8, rounds: 2, troubles: []time.Duration{3 * time.Second}, late: 3 * time.Second, pause: 50 * time.Millisecond}
 	long  = scale{instances: 3, quota: 100, work: 60, crowd: 8, rounds: 100, troubles: []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second}, late: 30 * time.Second, pause: 250 * time.Millisecond}
 )
-
-// window is the window of every limit, in seconds. The clocks stand a minute after its
-// beginning, and are moved by some seconds for a row.
-const window = 3600
-
-// exactWindow is the window of the exact routes, which stays the same.
-var exactWindow = ExactWindow(time.Now()).String()
-
-// plenty is the quota of routes whose limit is not what is looked at.
-const plenty = 1_000_000
-
-// leak is how many sales to an identity leak away on an instance in an hour: the default.
-const leak = 32
-
-// leastWork is the price of a tally: a few microseconds. Attackers are measured in multiples of it.
-const leastWork = 16
-
-// A route is the target of a row.
-type route struct {
-	Quota       int64
-	Work, Crowd int64 // 0: nothing is sold
-	Mode        string
-	MaxClients  int
-	Room        bool // to wait in
-	AtOnce      int  // requests of a tally that are served at once; 0 for any number
-	Instances   int64
-	Parts       int64 // of instances that hear each other, P; 0: none hears another
-}
-
-// Modes that are not the first, by the names of the policy file.
-const (
-	newcomers    = "newcomers"
-	everyRequest = "every-request"
-)
-
-// policy is the route, as the policy file has it, in the n-th configuration. Each differs from the one before it, in what
-// may change while requests are served.
-func (r route) policy(name string, counter string, n int) map[string]any {
-	limit := map[string]any{"name": "main", "quota": r.Quota, "window": fmt.Sprintf("%ds", window)}
-	limits := []any{limit}
-	if n%4 >= 2 { // a limit comes, has another name, goes
-		limits = append(limits, map[string]any{"name": []string{"more", "other"}[n%2], "quota": plenty, "window": limit["window"]})
-	}
-	p := map[string]any{"maxClients": r.MaxClients, "instances": r.Instances}
-	if n%2 == 1 {
-		p["fields"] = []string{"ratelimit", "x-ratelimit-in-seconds"}
-	}
-	if r.Work > 0 {
-		c := map[string]any{"work": r.Work, "crowd": r.Crowd, "path": "/" + name + "/tally/", "noWaitingRoom": !r.Room && r.Mode != everyRequest}
-		if r.Mode != "" {
-			c["mode"] = r.Mode
-		}
-		p["challenge"] = c
-	}
-	if counter == house.Shared {
-		limit["window"], limits = exactWindow, limits[:1]
-		// A busy machine is no outage: what is answered at all is answered in time.
-		p["exact"] = map[string]any{"counter": counter, "outage": "fail-open", "deadline": fmt.Sprintf("%ds", 10-n%2)}
-	}
-	if r.AtOnce > 0 {
-		p["concurrency"] = map[string]any{"max": r.AtOnce, "maxHold": "1h"}
-	}
-	p["limits"] = limits
-	return p
-}
-
-// terms are what the oracle knows of the route.
-func (r route) terms(name string) Terms {
-	return Terms{Cookie: "__Host-tallystick-" + name, Quota: r.Quota, Sold: r.Mode == newcomers, Each: r.Mode == everyRequest, Hears: r.Parts > 0}
-}

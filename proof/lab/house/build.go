@@ -44,12 +44,12 @@ func Named(name string) (*Breakage, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(all))
-	for i := range all {
-		if all[i].Name == name {
-			return &all[i], nil
+	var names []string
+	for _, b := range all {
+		if b.Name == name {
+			return &b, nil
 		}
-		names[i] = all[i].Name
+		names = append(names, b.Name)
 	}
 	return nil, fmt.Errorf("-without %s: there are %s", name, strings.Join(names, ", "))
 }

@@ -41,7 +41,7 @@ type Cluster struct {
 	Roots     *x509.CertPool
 	Clock     atomic.Int64 // Unix seconds, the same on all
 	Still     sync.RWMutex // the clocks stand for those that read-lock it
-	Anew      atomic.Int64 // how often an instance has begun anew: by a start, or by a clock that was wrong
+	Anew      atomic.Int64 // how often an instance has started
 	Away      Outage       // of an instance
 	Names     *Names       // of peers
 
@@ -73,7 +73,7 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 	c.Clock.Store(plan.Site.Now)
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, c.Stop())
+			c.Stop()
 		}
 	}()
 	if c.Roots, err = certify(plan.Dir); err == nil {
@@ -85,7 +85,7 @@ func Start(ctx context.Context, plan Plan) (_ *Cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Site.Counters = map[string]string{Shared: "redis://" + c.Redis.Addr()}
+	c.Site.Redis = "redis://" + c.Redis.Addr()
 	var fronts []netip.AddrPort
 	for i := range plan.Size {
 		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(10 + i)}), 0)
@@ -106,7 +106,7 @@ func (c *Cluster) start(place int, where Where) (p *Process, err error) {
 	c.started++
 	c.Anew.Add(1)
 	cfg := c.Site
-	cfg.Process, cfg.Place, cfg.Now, cfg.Listen, cfg.Dir = c.started, place, c.Clock.Load(), where.Front, c.Dir
+	cfg.Process, cfg.Now, cfg.Listen, cfg.Dir = c.started, c.Clock.Load(), where.Front, c.Dir
 	pod := netip.AddrFrom4([4]byte{127, 9, byte(c.started >> 8), byte(c.started)})
 	cfg.Pod, cfg.Resolver = netip.AddrPortFrom(pod, c.port), c.Names.node(place)
 	c.Names.set(pod, false)
@@ -232,7 +232,7 @@ func (c *Cluster) files(name string) []string {
 }
 
 // Stop ends all.
-func (c *Cluster) Stop() (err error) {
+func (c *Cluster) Stop() {
 	if c.Proxy != nil {
 		c.Proxy.Kill()
 	}
@@ -245,7 +245,6 @@ func (c *Cluster) Stop() (err error) {
 	if c.Redis != nil {
 		c.Redis.Kill()
 	}
-	return err
 }
 
 // State returns what all instances have seen, together.
@@ -267,28 +266,15 @@ func (c *Cluster) state() (all State, err error) {
 	return all, nil
 }
 
-// Advance puts the clocks of all instances forward, and right.
+// Advance puts the clocks of all instances forward.
 func (c *Cluster) Advance(seconds int64) (err error) {
 	c.Still.Lock()
 	defer c.Still.Unlock()
-	now := c.Clock.Add(seconds)
-	for i := range c.Instances {
-		err = errors.Join(err, c.set(i, now))
+	now := strconv.FormatInt(c.Clock.Add(seconds), 10)
+	for _, p := range c.Instances {
+		err = errors.Join(err, p.Post("clock", "now", now))
 	}
 	return err
-}
-
-// Step has the clock of one instance differ from the true time. By more than is permitted it begins anew: docs/bounds.md.
-func (c *Cluster) Step(i int, seconds int64) error {
-	if max(seconds, -seconds) > 5 {
-		c.Anew.Add(1)
-	}
-	return c.set(i, c.Clock.Load()+seconds)
-}
-
-// set puts the clock of one instance.
-func (c *Cluster) set(i int, now int64) error {
-	return c.Instances[i].Post("clock", "now", strconv.FormatInt(now, 10))
 }
 
 // Hear reports whether each instance hears each other.

@@ -19,33 +19,12 @@ func (s *Site) handler(policy string) (h http.Handler, plain bool) {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.count(r, Admitted)
-		switch {
-		case policy == AtOnce && strings.HasSuffix(r.Header.Get(ClientHeader), Attacker):
-			<-s.held()
-		case policy == Cached && r.Method == http.MethodGet:
-			w.Header().Set("Cache-Control", "public, max-age=3600")
-		}
 		n, err := io.Copy(io.Discard, r.Body)
 		if err != nil {
 			return // it has hung up
 		}
 		_, _ = io.WriteString(w, strconv.FormatInt(n, 10)) // the client notices what is missing
 	}), false
-}
-
-// held is what requests wait for until the lab lets them go.
-func (s *Site) held() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.release
-}
-
-// letGo lets those go that wait now.
-func (s *Site) letGo() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.release)
-	s.release = make(chan struct{})
 }
 
 // upload keeps next to nothing in memory: the parts are files until the response is sent.

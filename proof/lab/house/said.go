@@ -19,27 +19,24 @@ const (
 	Size     = 200_000     // how long the answers of Early are
 )
 
-// The policies whose handler is no plain one. Of the last two nothing stands between net/http and the middleware:
+// The policies whose handler is no plain one. Nothing stands between net/http and the middleware:
 // what either does to a request, the other one sees.
 const (
-	Cached = "cached"  // the proxy keeps answers for all, and GET is answered so that it may
-	AtOnce = "at-once" // the requests of an attacker stay until the lab lets them go
-	Upload = "upload"  // has net/http write the parts to files
-	Early  = "early"   // sends a 103 first
+	Upload = "upload" // has net/http write the parts to files
+	Early  = "early"  // sends a 103 first
 )
 
 // A Config describes what one instance serves.
 type Config struct {
-	Process  int64             // its number, which none has had before it
-	Listen   netip.AddrPort    // also for HTTP/2
-	Dir      string            // with what to serve
-	Now      int64             // Unix seconds, where the clock stands
-	Counters map[string]string // by URLs of a Redis
-	Place    int               // of this one among them
-	Secret   []byte            // of peers
-	Pod      netip.AddrPort    // where peers hear it
-	Resolver string            // the DNS that knows them
-	Began    time.Time         // since when their clocks go on
+	Process  int64          // its number, which none has had before it
+	Listen   netip.AddrPort // also for HTTP/2
+	Dir      string         // with what to serve
+	Now      int64          // Unix seconds, where the clock stands
+	Redis    string         // the counter of exact routes
+	Secret   []byte         // of peers
+	Pod      netip.AddrPort // where peers hear it
+	Resolver string         // the DNS that knows them
+	Began    time.Time      // since when their clocks go on
 }
 
 // Where is where an instance listens, for clients, for the lab and for its peers.
@@ -48,7 +45,6 @@ type Where struct{ Front, Back, Peers netip.AddrPort }
 // A State counts what an instance has seen and used.
 type State struct {
 	Counts     map[string]map[string]int64 // by the name that a client gives itself, by what became of its requests
-	CPU        time.Duration
 	Heap       uint64
 	Goroutines int
 
@@ -75,7 +71,6 @@ type Decision struct {
 	TokenErr string `json:",omitempty"` // why no token was accepted
 
 	Inherited int64 `json:",omitempty"`
-	Place     int   `json:",omitempty"` // of the instance among all of them
 }
 
 func (d Decision) String() string {
@@ -101,7 +96,6 @@ func (s *State) count(name, what string, n int64) {
 
 // add adds what another instance has seen.
 func (s *State) add(o State) {
-	s.CPU += o.CPU
 	s.Heap = max(s.Heap, o.Heap)
 	s.Waited += o.Waited
 	s.Logged = append(s.Logged, o.Logged...)

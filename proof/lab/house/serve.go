@@ -32,8 +32,8 @@ import (
 // newSite starts one.
 func newSite(cfg Config) (*Site, Where, error) {
 	s := &Site{
-		cfg: cfg, mux: http.NewServeMux(), counters: map[string]exact.Counter{}, failed: make(chan error, 4),
-		release: make(chan struct{}), state: State{Took: map[int]int64{}},
+		cfg: cfg, mux: http.NewServeMux(), failed: make(chan error, 4),
+		state: State{Took: map[int]int64{}},
 	}
 	s.now.Store(cfg.Now)
 	where, err := s.start(cfg)
@@ -47,10 +47,8 @@ func (s *Site) start(cfg Config) (where Where, err error) {
 	if where.Peers, err = s.join(); err != nil { // first: it sets the resolver of the process
 		return where, err
 	}
-	for name, at := range cfg.Counters {
-		if s.counters[name], err = redis.Open(at, redis.Config{}); err != nil {
-			return where, err
-		}
+	if s.counter, err = redis.Open(cfg.Redis, redis.Config{}); err != nil {
+		return where, err
 	}
 	if err := s.mount(filepath.Join(cfg.Dir, Policies)); err != nil {
 		return where, err
@@ -108,10 +106,8 @@ func (s *Site) Stop(ctx context.Context) (err error) {
 	if s.group != nil {
 		_ = s.group.Close(ctx) // a peer that is not there has not heard all
 	}
-	for _, c := range s.counters {
-		if c, ok := c.(io.Closer); ok {
-			err = errors.Join(err, c.Close())
-		}
+	if s.counter != nil {
+		err = errors.Join(err, s.counter.Close())
 	}
 	return err
 }
@@ -126,7 +122,7 @@ func (s *Site) mount(file string) error {
 	if err := json.Unmarshal(text, &names); err != nil {
 		return err
 	}
-	program := policyfile.Program{Policies: map[string]middleware.Config{}, Counters: s.counters, Logger: slog.New(slog.DiscardHandler)}
+	program := policyfile.Program{Policies: map[string]middleware.Config{}, Counters: map[string]exact.Counter{Shared: s.counter}, Logger: slog.New(slog.DiscardHandler)}
 	for policy := range names.Policies {
 		c := middleware.Config{PageHandler: keptform.Handler{}, OnDecision: s.decided, Logger: program.Logger, Now: s.clock}
 		if strings.HasPrefix(policy, Hears) {
@@ -164,7 +160,6 @@ func (s *Site) back() http.Handler {
 	}
 	does("reload", func(*http.Request) error { return policyfile.Reload(s.set) })
 	does("cut", func(r *http.Request) error { s.wire.refuse(strings.Fields(r.FormValue("addresses"))); return nil })
-	does("release", func(*http.Request) error { s.letGo(); return nil })
 	does("clock", func(r *http.Request) error {
 		now, err := strconv.ParseInt(r.FormValue("now"), 10, 64)
 		if err == nil {

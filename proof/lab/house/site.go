@@ -10,11 +10,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/engine"
 	"github.com/tallystick/tallystick/middleware/peers"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
@@ -22,15 +21,14 @@ import (
 // A Site is an instance that serves the policies of a file, with the middleware before them as users mount it, and has a
 // door at the back for the lab. Its clock stands where the lab has put it, so that no window ends by itself.
 type Site struct {
-	cfg      Config
-	mux      *http.ServeMux
-	set      *policyfile.Set
-	counters map[string]exact.Counter
-	group    *peers.Group
-	wire     wire
-	servers  []*http.Server
-	failed   chan error
-	release  chan struct{} // closed when the lab lets go what is held
+	cfg     Config
+	mux     *http.ServeMux
+	set     *policyfile.Set
+	counter engine.ArchiveCloser
+	group   *peers.Group
+	wire    wire
+	servers []*http.Server
+	failed  chan error
 
 	// While a decision is made it holds this for reading, and the clock is not moved. A decision
 	// that saw two times could belong to either of two windows, and could not be judged.
@@ -82,20 +80,11 @@ func (s *Site) look(whole bool) State {
 	state := s.state
 	state.Counts, state.Took = nil, nil
 	state.add(State{Counts: s.state.Counts, Took: s.state.Took})
-	state.CPU, state.Heap, state.Goroutines = Computed(), m.HeapAlloc, runtime.NumGoroutine()
+	state.Heap, state.Goroutines = m.HeapAlloc, runtime.NumGoroutine()
 	if s.group != nil {
 		state.Waited = s.group.Stats().Waited
 	}
 	return state
-}
-
-// Computed returns the time that this process has computed for.
-func Computed() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // A passage is a request on its way to a decision.
@@ -123,7 +112,7 @@ func (s *Site) decided(ctx context.Context, d middleware.Decision) {
 		defer q.leave()
 		told := Decision{
 			Reason: string(d.Reason), Admitted: d.Admitted, Own: d.Own, Room: d.FromWaitingRoom, Degraded: d.Degraded,
-			Inherited: d.Inherited, Place: s.cfg.Place,
+			Inherited: d.Inherited,
 		}
 		if d.TokenErr != nil {
 			told.TokenErr = d.TokenErr.Error()
