@@ -213,3 +213,22 @@ func TestRefundsOfTheFirstSerials(t *testing.T) {
 		require.ErrorIs(t, read.Refund(at, &r), exact.ErrNoRefund)
 	}
 }
+
+// A ring knows what came back of the oldest charges, up to which there is a floor in memory.
+func TestARingKnowsTheOldest(t *testing.T) {
+	now := exacttest.NewClock().Now()
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, storeless.MaxQuota)}
+	var a engine.Account
+	var receipts []exact.Receipt
+	for range engine.Refundable + 100 {
+		receipts = append(receipts, a.Take(now, &call).Receipt)
+	}
+	back := []exact.Receipt{receipts[100], receipts[101], receipts[len(receipts)-1]}
+	for _, r := range back {
+		require.NoError(t, a.Refund(now, &r))
+	}
+	reload(t, &a)
+	for _, r := range back {
+		require.Equal(t, exact.ErrNoRefund, a.Refund(now, &r))
+	}
+}
