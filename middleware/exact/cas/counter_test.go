@@ -250,17 +250,6 @@ func TestWhatIsCertainlyNotCounted(t *testing.T) {
 	}
 }
 
-// Bytes that are no account are not taken for a fresh one.
-func TestForeignBytesAreNotCountedIn(t *testing.T) {
-	s := newShelf(time.Now)
-	p := exactkit.PerYear(t, 2)
-	require.NoError(t, s.Swap(t.Context(), cas.StoreName(p.AccountName("k")), "", []byte("null"), time.Hour))
-	_, err := open(t, s, cas.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.ErrorIs(t, err, exact.ErrNotCounted)
-	_, _, done := s.figures()
-	require.Equal(t, 1, done)
-}
-
 // A refusal, a peek and a replay cost one load, and change nothing.
 func TestRefusalsAreNotWritten(t *testing.T) {
 	s := newShelf(time.Now)

@@ -80,9 +80,6 @@ func merging(trip time.Duration) (*distant, exact.Counter) {
 func TestMergedCounterIsACounter(t *testing.T) {
 	clock := exacttest.NewClock()
 	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
-		return &distant{Archive: memory.New(0, clock.Now)}, nil
-	}, clock))
-	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
 		return engine.Merge(&distant{Archive: memory.New(0, clock.Now)}), nil
 	}, clock))
 }

@@ -3,11 +3,9 @@
 package file_test
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,95 +18,6 @@ import (
 	"github.com/tallystick/tallystick/proof/exactkit"
 	"github.com/tallystick/tallystick/proof/kit"
 )
-
-// A mended counter is opened anew where it has stopped, as its users do.
-type mended struct {
-	t     *testing.T
-	disk  *memDisk
-	hangs atomic.Pointer[chan struct{}] // a sync, until it is closed
-	now   atomic.Pointer[file.Counter]
-}
-
-// newMended opens one on a disk in memory, whose sync takes 200 µs.
-func newMended(t *testing.T) *mended {
-	m := &mended{t: t, disk: newMemDisk()}
-	m.disk.syncs = func() {
-		time.Sleep(200 * time.Microsecond)
-		if c := m.hangs.Load(); c != nil {
-			<-*c
-		}
-	}
-	m.now.Store(openOn(t, m.disk, 1<<30, file.Config{}))
-	return m
-}
-
-func (m *mended) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	return m.now.Load().Take(ctx, call)
-}
-
-func (m *mended) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	return m.now.Load().Peek(ctx, call)
-}
-
-func (m *mended) Refund(ctx context.Context, r exact.Receipt) error {
-	return m.now.Load().Refund(ctx, r)
-}
-
-// A mishap is a passing fault of a disk under load.
-type mishap struct {
-	name         string
-	strike, cure func(*mended)
-	stops        bool // the counter, for good
-}
-
-// passes cures it. A counter that had to stop is opened anew, and no other.
-func (m *mishap) passes(c *mended) {
-	m.cure(c)
-	_, err := c.Take(c.t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(c.t, 100)})
-	require.Equal(c.t, m.stops, errors.Is(err, file.ErrStopped), "%s: %v", m.name, err)
-	if m.stops {
-		require.NoError(c.t, c.now.Load().Close())
-		c.now.Store(openOn(c.t, c.disk, 1<<30, file.Config{}))
-	}
-}
-
-func mishaps() []mishap {
-	hang := func(c *mended) {
-		until := make(chan struct{})
-		c.hangs.Store(&until)
-	}
-	thaw := func(c *mended) { close(*c.hangs.Swap(nil)) }
-	fails := func(op string, err error) func(*mended) { return func(c *mended) { c.disk.fails(op, err) } }
-	move := func(from, to string) func(*mended) {
-		return func(c *mended) {
-			c.disk.mu.Lock()
-			defer c.disk.mu.Unlock()
-			c.disk.names[to] = c.disk.names[from]
-			delete(c.disk.names, from)
-		}
-	}
-	well := fails("", nil)
-	return []mishap{
-		{"a sync hangs", hang, thaw, false},
-		{"full in mid-write", fails("write", syscall.ENOSPC), well, false},
-		{"a quota of the disk", fails("write", syscall.EDQUOT), well, false},
-		{"a sync fails", fails("sync", syscall.EIO), well, true},
-		{"a sync fails, it is full", fails("sync", syscall.ENOSPC), well, true},
-		{"a write fails", fails("write", syscall.EIO), well, true},
-		{"the file is renamed", move(memPath, memPath+".away"), move(memPath+".away", memPath), true},
-	}
-}
-
-// What befalls a disk in the middle of a load, and passes.
-func TestFaults(t *testing.T) {
-	c := newMended(t)
-	var all []exactkit.Fault
-	for _, m := range mishaps() {
-		all = append(all, exactkit.Fault{Name: m.name, Strike: func() { m.strike(c) }, Heal: func() { m.passes(c) }, Forgets: m.stops})
-	}
-	// A busy machine must not look like a fault: the deadline is far above what holds in virtual time.
-	exactkit.AmidALoad(t, all, time.Second, func(*testing.T) exact.Counter { return c })
-}
 
 // A books keeps what a counter has answered.
 type books struct {

@@ -23,8 +23,7 @@ type memDisk struct {
 	kept     map[string]*inode // as a power cut leaves them
 	capacity int64             // bytes of all files; 0: no bound
 	fail     func(op, path string) error
-	syncs    func() // before each sync of a file: it takes its time
-	ops      int    // that change what is on disk
+	ops      int // that change what is on disk
 	reserves int
 	largest  int // bytes of a write
 }
@@ -248,9 +247,6 @@ func (f *memFile) Reserve(from, to int64) error {
 }
 
 func (f *memFile) Sync() error {
-	if f.disk.syncs != nil {
-		f.disk.syncs()
-	}
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
 	if err := f.disk.do("sync", f.path); err != nil {

@@ -5,7 +5,6 @@ package redis_test
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -121,23 +120,6 @@ func TestServerWithoutMemoryWritesNothing(t *testing.T) {
 	require.Equal(t, before, all())
 	v := kit.Must(c.Peek(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: p}))(t)
 	require.EqualValues(t, 900, v.Limits[0].Remaining)
-}
-
-// The numbers of an account that is packed are where its table says: other programs may
-// not read them, but a later version must.
-func TestAccountIsWhatItsTableSays(t *testing.T) {
-	s, c := opened(t)
-	p := exactkit.Compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
-	v := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 7, Policy: p})
-	account := s.do("GET", c.Account(p, "k"))
-	require.Equal(t, "\x04\x00\x00\x00\x00\x00\x00", account[:7])
-	at := v.Receipt.At.Unix()
-	require.InDelta(t, (at/3600+2)*3600+60+3600, binary.LittleEndian.Uint32([]byte(account[23:])), 1)
-	require.Equal(t, p.ID(0), binary.LittleEndian.Uint32([]byte(account[27:])))
-	require.Equal(t, byte('w'), account[31])
-	require.EqualValues(t, at/3600, binary.LittleEndian.Uint32([]byte(account[32:])))
-	require.EqualValues(t, 7, binary.LittleEndian.Uint32([]byte(account[36:])))
-	require.Zero(t, binary.LittleEndian.Uint32([]byte(account[40:])))
 }
 
 // both is a counter on a server and one in memory, by one clock, that must agree in everything.

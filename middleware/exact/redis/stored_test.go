@@ -106,22 +106,6 @@ func TestStoredAccountThatCountsNothing(t *testing.T) {
 	require.ErrorIs(t, err, errStored, "without the entry that it has")
 }
 
-// What is shorter than its head, or of a later version, is no account.
-func TestStoredAccountThatIsCut(t *testing.T) {
-	p := exactkit.Compile(t, storeless.Limit{Quota: 5, Window: time.Hour})
-	a := new(engine.Account)
-	a.Take(time.Unix(1_800_000_000, 0), &exact.Call{Key: "k", Cost: 1, Policy: p})
-	s := a.Snapshot()
-	value, _ := packAccount(&s)
-	for n := range headSize {
-		_, err := unpackAccount(string(value[:n]))
-		require.ErrorIs(t, err, errStored, "%d of %d bytes", n, len(value))
-	}
-	value[0]++
-	_, err := unpackAccount(string(value))
-	require.ErrorIs(t, err, errStored)
-}
-
 // The slots of keys, as the specification of clusters has them, and the nodes of slots.
 func TestSlots(t *testing.T) {
 	nodes := new([slots]uint8)

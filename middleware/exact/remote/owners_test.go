@@ -161,6 +161,7 @@ func TestOwnersRefuseByName(t *testing.T) {
 			{`}]}],"calls`, `},{"name":"api",` + window + `}]}],"calls`, "malformed"},
 			{id, `"ids":[]`, "call"},
 			{id, `"ids":[""]`, "call"},
+			{id, `"ids":["YQ",""]`, "call"},
 			{id, `"ids":["="]`, "call"},
 			{id, `"ids":["` + strings.Repeat("AAAA", 22) + `"]`, "call"},
 			{id, ids(257), "malformed"},

@@ -4,7 +4,6 @@ package remote
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -128,24 +127,6 @@ func TestEveryMemberIsOnThePage(t *testing.T) {
 	require.ElementsMatch(t, errs, named)
 }
 
-// A take whose calls have no IDs could be recorded and repeated. Nothing of it is counted.
-func TestCallsMustHaveIDs(t *testing.T) {
-	now := func() time.Time { return time.UnixMilli(1_900_000_000_000) }
-	counter := memory.New(1, now)
-	cfg := Config{Secrets: [][]byte{[]byte(strings.Repeat("a", 32))}, Now: now}
-	h := kit.Must(Serve(counter, cfg))(t)
-	p := exactkit.PerHour(t, 5)
-	for what, ids := range map[string][]string{"none": nil, "an empty one": {""}, "one of two": {"YQ", ""}, "no base64url": {"="}} {
-		body, err := json.Marshal(request{At: now().UnixMilli(), Policies: []json.RawMessage{encodePolicy(p, now())}, Calls: []call{{Op: opTake, Wait: 50, Key: "azE", Cost: 1, IDs: ids}}})
-		require.NoError(t, err)
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, signed(cfg, body))
-		refused := []string{"", `{"n":0,"error":"call"}`, `{"n":0,"error":"call"},{"n":1,"error":"call"}`}[max(1, len(ids))]
-		require.Equal(t, `{"at":1900000000000,"verdicts":[`+refused+"]}\n", w.Body.String()[macLen+1:], what)
-	}
-	require.EqualValues(t, 5, exactkit.Left(t, counter, exact.Call{Key: "k1", Cost: 1, Policy: p}))
-}
-
 // An owner that says what it should not has perhaps counted, and no call waits for ever.
 func TestAnswersThatAreNone(t *testing.T) {
 	const good = `"limits":[[4,800,0]]`
@@ -190,26 +171,6 @@ func TestATransportThatPanics(t *testing.T) {
 	p := exactkit.PerHour(t, 5)
 	_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.ErrorIs(t, err, exact.ErrMaybeCounted)
-}
-
-// What is no digest, or no MAC, costs a stranger's length times secrets nothing.
-func TestWhatIsNoMACIsNotChecked(t *testing.T) {
-	good := signed(Config{Secrets: [][]byte{make([]byte, 32)}}, nil).Header
-	for what, of := range map[string]struct{ digest, mac string }{
-		"a long digest":  {strings.Repeat("a", 1<<20), good.Get(macField)},
-		"a short digest": {"", good.Get(macField)},
-		"a long MAC":     {good.Get(digestField), strings.Repeat("a", 1<<20)},
-	} {
-		var cost [2]float64
-		for i, secrets := range [][][]byte{{make([]byte, 32)}, {make([]byte, 32), make([]byte, 32), make([]byte, 32), make([]byte, 32)}} {
-			h := kit.Must(Serve(memory.New(1, nil), Config{Secrets: secrets}))(t)
-			r := httptest.NewRequest(http.MethodPost, "/", nil)
-			r.Header.Set(digestField, of.digest)
-			r.Header.Set(macField, of.mac)
-			cost[i] = testing.AllocsPerRun(20, func() { h.ServeHTTP(httptest.NewRecorder(), r) })
-		}
-		require.InDelta(t, cost[0], cost[1], 2, "%s: four secrets are four MACs", what)
-	}
 }
 
 // A body has room as it comes, whatever its length is said to be.
