@@ -11,23 +11,13 @@ import (
 
 // syncData is fsync without the time of the last write.
 func syncData(f *os.File) error {
-	for {
-		err := unix.Fdatasync(int(f.Fd()))
-		if !errors.Is(err, unix.EINTR) {
-			return os.NewSyscallError("fdatasync", err)
-		}
-	}
+	return os.NewSyscallError("fdatasync", again(func() error { return unix.Fdatasync(int(f.Fd())) }))
 }
 
 func reserve(f *os.File, from, to int64) error {
-	for {
-		err := unix.Fallocate(int(f.Fd()), 0, from, to-from)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
-			return writeZeros(f, from, to)
-		}
-		return os.NewSyscallError("fallocate", err)
+	err := again(func() error { return unix.Fallocate(int(f.Fd()), 0, from, to-from) })
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return writeZeros(f, from, to)
 	}
+	return os.NewSyscallError("fallocate", err)
 }

@@ -12,17 +12,19 @@ import (
 
 // lock locks the file itself: a copy may be counted in, and another name of it may not.
 func (*osDisk) lock(_ string, f *os.File) (bool, error) {
+	err := again(func() error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) })
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, os.NewSyscallError("flock", err)
+}
+
+// again makes a system call until no signal interrupts it.
+func again(call func() error) error {
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		switch {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, syscall.EINTR):
-			continue
-		case errors.Is(err, syscall.EWOULDBLOCK):
-			return false, nil
+		if err := call(); !errors.Is(err, syscall.EINTR) {
+			return err
 		}
-		return false, os.NewSyscallError("flock", err)
 	}
 }
 

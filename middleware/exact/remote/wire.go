@@ -241,6 +241,7 @@ var named = []struct {
 	{fullError, exact.ErrFull}, {busyError, exact.ErrBusy}, {contendedError, exact.ErrContended},
 	{lateRefund, exact.ErrLateRefund}, {noRefundError, exact.ErrNoRefund},
 	{malformedError, errMalformed}, {algorithmError, errAlgorithm},
+	{callError, exact.ErrCall}, {notCounted, exact.ErrNotCounted},
 }
 
 // errorOf names an error of a counter, or of a call that is none.
@@ -249,12 +250,6 @@ func errorOf(err error) string {
 		if errors.Is(err, n.err) {
 			return n.name
 		}
-	}
-	switch {
-	case errors.Is(err, exact.ErrCall):
-		return callError
-	case errors.Is(err, exact.ErrNotCounted):
-		return notCounted
 	}
 	return maybeCounted
 }
