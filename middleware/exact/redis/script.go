@@ -39,20 +39,33 @@ func text(name string) string {
 	return string(b)
 }
 
+// A kind of limits has a file of sections, an entry of some bytes in the account, and words for its lists.
 type kind struct {
-	file    string // of its sections
+	file    string
+	size    int
 	numbers []string
-	window  bool // has an entry of the form w, see account.lua
-	trail   bool
+	words   map[string][]string
 }
 
 // The kinds, by letters that name a shape.
 var kinds = map[byte]kind{
-	'S': {file: "sliding", numbers: []string{"quota$", "window$"}, window: true},
-	'F': {file: "fixed", numbers: []string{"quota$", "window$"}, window: true},
-	'C': {file: "calendar", numbers: []string{"quota$", "starts$", "ends$"}, window: true},
-	'B': {file: "bucket", numbers: []string{"interval$", "empties$", "window$"}},
-	'T': {file: "trail", numbers: []string{"quota$", "window$"}, trail: true},
+	'S': {"sliding", 17, []string{"quota$", "window$"}, windows},
+	'F': {"fixed", 17, []string{"quota$", "window$"}, windows},
+	'C': {"calendar", 17, []string{"quota$", "starts$", "ends$"}, windows},
+	'B': {"bucket", 13, []string{"interval$", "empties$", "window$"}, map[string][]string{
+		"@entries": {"I4c1d"}, "@found": {"has$", "_", "a$"}, "@counts": {"at$"}, "@zero": {"0"}, "@read": {"a$"},
+		"@write": {"id$", "'n'", "at$"}, "@keep": {"id$", "'n'", "at$"}, "@stands": {"d"}, "@stood": {"at$"},
+	}},
+	'T': {"trail", 13, []string{"quota$", "window$"}, map[string][]string{
+		"@entries": {"I4c1d"}, "@found": {"has$", "_", "a$"}, "@counts": {"used$", "trail$"}, "@zero": {"-1", "KEYS[#]"}, "@read": {"a$", "trail$"},
+		"@write": {"id$", "'n'", "used$ + owed$"}, "@keep": {"id$", "'n'", "stale$ and -1 or used$"}, "@stands": {"c0"}, "@stood": {"stood$"},
+	}},
+}
+
+// windows are the words of kinds that have an entry of the form w, see account.lua.
+var windows = map[string][]string{
+	"@entries": {"I4c1I4I4I4"}, "@found": {"has$", "_", "a$", "b$", "c$"}, "@counts": {"at$", "cur$", "prev$"}, "@zero": {"0", "0", "0"}, "@read": {"a$", "b$", "c$"},
+	"@write": {"id$", "'w'", "at$", "cur$", "prev$"}, "@keep": {"id$", "'w'", "at$", "cur$", "prev$"}, "@stands": {"I4I4I4"}, "@stood": {"at$", "cur$", "prev$"},
 }
 
 // kindOf returns the letter of the i-th limit's kind.
@@ -196,73 +209,50 @@ func number(text string, limit int) string {
 }
 
 // lists are the words that begin with @ in the texts: lists of variables of all limits, and
-// the formats by which they are packed.
+// the formats by which they are packed. # is the place of a trail's key.
 func lists(of form) *strings.Replacer {
-	var numbers, formats, entries, found, same, counts, zero, read, write, keep, stands, stood, froms, costs, wholes []string
+	all := make(map[string][]string)
 	size, trails := 0, 0
 	for i, letter := range of.shape {
 		if letter == 0 {
 			break
 		}
 		k := kinds[letter]
-		add := func(list *[]string, names ...string) {
+		if size += k.size; letter == 'T' {
+			trails++
+		}
+		add := func(list string, names ...string) {
 			for _, name := range names {
-				*list = append(*list, number(name, i))
+				all[list] = append(all[list], number(strings.ReplaceAll(name, "#", strconv.Itoa(1+trails)), i))
 			}
 		}
-		add(&numbers, append([]string{"id$", "cost$"}, k.numbers...)...)
-		add(&costs, "cost$")
-		add(&wholes, "whole$")
-		add(&formats, "I4d"+strings.Repeat("d", len(k.numbers)))
-		add(&same, "has$ == id$")
-		add(&froms, "from$")
-		switch {
-		case k.window:
-			size += 17
-			add(&entries, "I4c1I4I4I4")
-			add(&found, "has$", "_", "a$", "b$", "c$")
-			add(&counts, "at$", "cur$", "prev$")
-			add(&zero, "0", "0", "0")
-			add(&read, "a$", "b$", "c$")
-			add(&write, "id$", "'w'", "at$", "cur$", "prev$")
-			add(&keep, "id$", "'w'", "at$", "cur$", "prev$")
-			add(&stands, "I4I4I4")
-			add(&stood, "at$", "cur$", "prev$")
-		case k.trail:
-			size += 13
-			trails++
-			add(&entries, "I4c1d")
-			add(&found, "has$", "_", "a$")
-			add(&counts, "used$", "trail$")
-			add(&zero, "-1", "KEYS["+strconv.Itoa(1+trails)+"]")
-			add(&read, "a$", "trail$")
-			add(&write, "id$", "'n'", "used$ + owed$")
-			add(&keep, "id$", "'n'", "stale$ and -1 or used$")
-			add(&stands, "c0")
-			add(&stood, "stood$")
-		default:
-			size += 13
-			add(&entries, "I4c1d")
-			add(&found, "has$", "_", "a$")
-			add(&counts, "at$")
-			add(&zero, "0")
-			add(&read, "a$")
-			add(&write, "id$", "'n'", "at$")
-			add(&keep, "id$", "'n'", "at$")
-			add(&stands, "d")
-			add(&stood, "at$")
+		add("@numbers", append([]string{"id$", "cost$"}, k.numbers...)...)
+		add("@formats", "I4d"+strings.Repeat("d", len(k.numbers)))
+		add("@costs", "cost$")
+		add("@wholes", "whole$")
+		add("@froms", "from$")
+		add("@same", "has$ == id$")
+		for list, names := range k.words {
+			add(list, names...)
 		}
 	}
-	comma := func(list []string) string { return strings.Join(list, ", ") }
 	within, asks := "", ""
 	if of.booked {
 		within, asks = ", within", "d"
 	}
-	return strings.NewReplacer(
-		"@within", within, "@asks", asks, "@froms", comma(froms), "@wholes", comma(wholes), "@costs", comma(costs), "@places", strings.Repeat("d", len(froms)),
-		"@numbers", comma(numbers), "@formats", strings.Join(formats, ""), "@entries", strings.Join(entries, ""),
-		"@size", strconv.Itoa(size), "@found", comma(found), "@same", strings.Join(same, " and "),
-		"@counts", comma(counts), "@zero", comma(zero), "@read", comma(read), "@write", comma(write), "@keep", comma(keep),
-		"@stands", strings.Join(stands, ""), "@stood", comma(stood),
-		"@hashes", strconv.Itoa(2+trails))
+	words := []string{
+		"@within", within, "@asks", asks, "@places", strings.Repeat("d", len(all["@froms"])),
+		"@size", strconv.Itoa(size), "@hashes", strconv.Itoa(2 + trails),
+	}
+	for list, names := range all {
+		between := ", "
+		switch list {
+		case "@formats", "@entries", "@stands":
+			between = ""
+		case "@same":
+			between = " and "
+		}
+		words = append(words, list, strings.Join(names, between))
+	}
+	return strings.NewReplacer(words...)
 }
