@@ -69,24 +69,6 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// A jar in which the answer that comes last counts, as a browser's does, gets with two requests at once
-// what three instances have, and no less.
-func TestLateAnswers(t *testing.T) {
-	tried := 0
-	for _, w := range worlds() {
-		if w.world.Client != model.Overwriting {
-			continue
-		}
-		r := kit.Must(w.world.Explore())(t)
-		require.Empty(t, r.Broken)
-		quota := int(w.world.Limit.Quota)
-		require.Greater(t, r.Most, w.world.AtOnce*quota+w.world.AtOnce-1)
-		require.Equal(t, w.world.Instances*quota, r.Most)
-		tried++
-	}
-	require.Positive(t, tried)
-}
-
 // While a clock is ahead by the skew allowed, a tally's fixed window begins early for an instance
 // whose clock is behind. So it admits two windows' worth, but for one request, within one of its own
 // clock. A sliding window weighs the one before, and admits no more than the quota.
