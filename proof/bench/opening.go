@@ -12,6 +12,7 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -143,10 +144,8 @@ func processorTime() time.Duration {
 func here() string {
 	processor := "unnamed processor"
 	info, _ := os.ReadFile("/proc/cpuinfo") // only Linux has this file
-	for line := range strings.Lines(string(info)) {
-		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
-			processor = strings.TrimSpace(value)
-		}
+	if name := regexp.MustCompile(`(?m)^model name\s*: (.*)$`).FindSubmatch(info); name != nil {
+		processor = string(name[1])
 	}
 	return fmt.Sprintf("%s, %d processors, %s %s/%s, %s", processor, runtime.NumCPU(), runtime.Version(),
 		runtime.GOOS, runtime.GOARCH, time.Now().Format(time.DateOnly))

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // Ways are what a Proxy does to answers. The zero Ways pass them on.
@@ -41,8 +41,7 @@ type Proxy struct {
 // StartProxy starts one in front of the server at to.
 func StartProxy(t testing.TB, to string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := kit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p := &Proxy{t: t, listen: l, to: to, conns: make(map[net.Conn]bool)}
 	p.serve(l)
 	t.Cleanup(p.Cut)
@@ -54,8 +53,7 @@ func (p *Proxy) Addr() *net.TCPAddr { return p.listen.Addr().(*net.TCPAddr) }
 
 // BehindTLS has the proxy listen with TLS too, and returns where.
 func (p *Proxy) BehindTLS(config *tls.Config) (addr string) {
-	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	require.NoError(p.t, err)
+	l := kit.Must(tls.Listen("tcp", "127.0.0.1:0", config))(p.t)
 	p.serve(l)
 	return l.Addr().String()
 }

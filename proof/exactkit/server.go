@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/proof/program"
 )
 
@@ -23,8 +24,7 @@ type Server struct {
 // test by its process id.
 func StartServer(t testing.TB, command func(port string) *exec.Cmd) *Server {
 	t.Helper()
-	s, err := program.Serve(command, program.Accepts)
-	require.NoError(t, err)
+	s := kit.Must(program.Serve(command, program.Accepts))(t)
 	t.Cleanup(s.Kill)
 	return &Server{s, t}
 }

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/cryptotest"
 	"testing/synctest"
@@ -108,23 +109,18 @@ func Seeds(t testing.TB, least int, targets ...string) {
 // goroutine that can run does so while this one yields.
 func Waits(t *testing.T, lock sync.Locker, do func(), what string) {
 	t.Helper()
+	var ended atomic.Bool
+	var group sync.WaitGroup
 	lock.Lock()
-	done := make(chan struct{})
-	go func() {
-		do()
-		close(done)
-	}()
+	group.Go(func() { do(); ended.Store(true) })
 	for range 100 {
 		runtime.Gosched()
 	}
-	select {
-	case <-done:
-		lock.Unlock()
-		t.Fatalf("%s does not wait", what)
-	default:
-	}
+	early := ended.Load()
 	lock.Unlock()
-	<-done
+	if group.Wait(); early {
+		t.Fatalf("%s does not wait", what)
+	}
 }
 
 // Bubble is [synctest.Test], where random bytes can be had in FIPS mode too: their source

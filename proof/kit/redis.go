@@ -16,10 +16,7 @@ func Redis(t testing.TB) string {
 	if _, err := program.FindRedis(); err != nil {
 		Unable(t, "%v", err)
 	}
-	server, err := program.StartRedis(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := Must(program.StartRedis(t.TempDir()))(t)
 	t.Cleanup(server.Kill)
 	return server.Addr()
 }

@@ -13,23 +13,20 @@ import (
 // A Constant is one of a package, as its source has it.
 type Constant struct {
 	Name  string
-	Type  string // "" for none
-	Value string // of a string that is written out
-	Group int    // the same for all of one declaration
+	Type  string    // "" for none
+	Value string    // of a string that is written out
+	Group token.Pos // the same for all of one declaration
 }
 
 // Constants returns the constants of the package in a directory, for tables that must name them, in order.
 func Constants(dir string) (all []Constant, err error) {
-	files, err := filepath.Glob(dir + "/*.go")
-	if err != nil {
-		return nil, err
-	}
-	group := 0
+	files, _ := filepath.Glob(filepath.Join(dir, "*.go")) // without any there are no constants
+	set := token.NewFileSet()
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		parsed, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}
@@ -38,8 +35,7 @@ func Constants(dir string) (all []Constant, err error) {
 			if !ok || constants.Tok != token.CONST {
 				continue
 			}
-			group++
-			c := Constant{Group: group}
+			c := Constant{Group: decl.Pos()}
 			for _, spec := range constants.Specs {
 				spec := spec.(*ast.ValueSpec)
 				if len(spec.Values) > 0 { // else it has the type of the one before
