@@ -95,7 +95,7 @@ func TestSalesAreASet(t *testing.T) {
 		buyers, sold, late := g.all[0].host(1, 2, 3), map[limiter.Key]bool{}, []func(){}
 		shown := []limiter.Key{g.all[0].ware()}
 		for range 400 {
-			g.pace = g.pace.Add(5 * time.Millisecond)
+			g.pace = g.pace.Add(10 * time.Millisecond)
 			i, j := r.IntN(n), r.IntN(n)
 			if r.IntN(3) == 0 {
 				shown = append(shown, g.all[0].ware())

@@ -3,9 +3,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 
+	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/fleet"
 	"github.com/tallystick/tallystick/proof/lab/house"
 	"github.com/tallystick/tallystick/proof/players"
@@ -73,6 +76,37 @@ func outage(s *scene) {
 	a.Drain(fleet.Request{})
 	s.House.Redis.Kill()
 	drop(a.Attacker)
+}
+
+// cached fills a shared cache, and is refused in the middle. Later clients get neither its own
+// responses, nor its refusals.
+func cached(s *scene) {
+	first, second := s.attacker(), s.honest()
+	get := func(c *Client, i int) fleet.Answer {
+		return c.Ask(fleet.Request{To: fleet.Balancer, Method: http.MethodGet, Path: fmt.Sprintf("?page=%d", i)})
+	}
+	for i := range int(s.n()) * s.more() {
+		get(first, i)
+	}
+	hits := 0
+	for i := range int(s.n()*s.route.Quota + 3) {
+		a := get(second, i)
+		if a.Header.Get("Lab-Cache") != "HIT" {
+			continue
+		}
+		hits++
+		for _, field := range []string{middleware.TokenHeader, middleware.ChallengeHeader, "Set-Cookie", "RateLimit", "Retry-After"} {
+			if a.Header.Get(field) != "" {
+				s.Unjust.Note("%s", "a shared cache gives another client "+field)
+			}
+		}
+		if !a.Admitted() {
+			s.Unjust.Note("%s", "a shared cache gives another client a refusal")
+		}
+	}
+	if hits == 0 {
+		s.Fail(errors.New("the cache is none"))
+	}
 }
 
 // Attackers that work, or that use what others have worked for.

@@ -20,7 +20,7 @@ var played = map[string][]string{
 	"echoes the newest token, one request after another, any number of instances": {"echo", "planted"},
 	"the same, B requests at once":                                  {"parallel"},
 	"sends no token, or an old one; no proof of work is configured": {"drop", "roll-back", "fork", "cold-starts"},
-	"the same, where work buys more (`WhenExhausted`)":              {"farm"},
+	"the same, where work buys more (`WhenExhausted`)":              {"farm", "cached"},
 	"the same, where work comes first (`Newcomers`)":                {"farm-newcomers"},
 	"the same, where each request needs a proof (`EveryRequest`)":   {"proofs"},
 	"waits instead of working, where the waiting room is open":      {"waits"},

@@ -70,6 +70,7 @@ func rows() []row {
 		{name: "drop", threats: "T1", client: "sends no token", formula: "(N+C)·L", attack: by(drop), bound: nL},
 		{name: "roll-back", threats: "T2, T13", client: "shows its first token", formula: "(N+C)·L", attack: by((*players.Attacker).Replay), bound: nL},
 		{name: "fork", threats: "T3", client: "one token, everywhere at once", formula: "(N+C)·L", attack: by((*players.Attacker).Fork), bound: nL},
+		{name: "cached", threats: "T24", client: "fills a shared cache", formula: "(N+C)·L", attack: cached, bound: nL, route: sells},
 		{name: "spoofed-through", threats: "T8", client: "names others to the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(int) int { return fleet.Balancer }) }, bound: nL},
 		{name: "spoofed-around", threats: "T8", client: "the same around the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(i int) int { return i }) }, bound: nL},
 		{name: "planted", threats: "T6, T22", client: "plants a spent token on another", formula: "L", attack: planted, bound: times(1)},

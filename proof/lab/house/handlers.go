@@ -19,6 +19,9 @@ func (s *Site) handler(policy string) (h http.Handler, plain bool) {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.count(r, Admitted)
+		if policy == Cached && r.Method == http.MethodGet {
+			w.Header().Set("Cache-Control", "public, max-age=3600")
+		}
 		n, err := io.Copy(io.Discard, r.Body)
 		if err != nil {
 			return // it has hung up

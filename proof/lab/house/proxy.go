@@ -65,6 +65,7 @@ http {
 	fastcgi_temp_path %[1]s/fastcgi;
 	uwsgi_temp_path %[1]s/uwsgi;
 	scgi_temp_path %[1]s/scgi;
+	proxy_cache_path %[1]s/cache keys_zone=shared:1m use_temp_path=off;
 	keepalive_requests 1000000;
 	keepalive_timeout 1h;
 	proxy_read_timeout 1h;
@@ -81,6 +82,11 @@ http {
 		listen %[4]s ssl backlog=4096;
 		ssl_certificate %[1]s/certificate.pem;
 		ssl_certificate_key %[1]s/key.pem;
+		location /cached {
+			proxy_pass http://instances;
+			proxy_cache shared;
+			add_header Lab-Cache $upstream_cache_status always;
+		}
 		location / {
 			proxy_pass http://instances;
 			proxy_request_buffering off;

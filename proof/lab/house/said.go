@@ -19,9 +19,10 @@ const (
 	Size     = 200_000     // how long the answers of Early are
 )
 
-// The policies whose handler is no plain one. Nothing stands between net/http and the middleware:
+// The policies whose handler is no plain one. Of the last two nothing stands between net/http and the middleware:
 // what either does to a request, the other one sees.
 const (
+	Cached = "cached" // the proxy keeps answers for all, and GET is answered so that it may
 	Upload = "upload" // has net/http write the parts to files
 	Early  = "early"  // sends a 103 first
 )
