@@ -89,7 +89,7 @@ const (
 // a key, or anything that a client sent.
 var diagnostics = [numFindings]struct{ code, message, remedy string }{
 	configured: {"configured", "configured", "see that it is what you meant"},
-	bounds:     {"bounds", "what clients get at most", "see that it is what you meant"},
+	bounds:     {"bounds", "what clients get at most", "see that it is what you meant; without Peers, set Config.Instances to how many you run"},
 	secretWeak: {"secret-weak", "a secret can be guessed: it has few different bytes, repeats itself, or holds a word of placeholders", "make another, as by openssl rand -base64 32"},
 	limitIdle:  {"limit-idle", "a limit can never refuse, because another always refuses first", "lower its Quota, or take it away"},
 
@@ -98,7 +98,7 @@ var diagnostics = [numFindings]struct{ code, message, remedy string }{
 	hourUnlimited: {"hour-unlimited", "tallies are sold, and no limit counts for longer than minutes: a tally is worth its quota again and again while it lives",
 		"add a limit of an hour"},
 
-	identityUnknown: {"identity-unknown", "cannot tell who is asking; refused", "mend what because names"},
+	identityUnknown: {"identity-unknown", "cannot tell who is asking; refused", "mend what because names; to refuse a client, have the identity function return a *middleware.Denial, of 401 or 403"},
 	identityAway:    {"identity-unavailable", "cannot tell now who is asking; refused", "mend what the identity function asks"},
 	tierUnknown:     {"tier-unknown", "identity has an unknown tier; the limits of Config.Limits apply", "add it to Config.Tiers, or mend the identity function"},
 	limitsFailed:    {"limits-failed", "LimitsFor has no answer; the limits that it gave last apply, or the limits of the tier", "mend the function, or what it asks"},
@@ -141,7 +141,7 @@ var diagnostics = [numFindings]struct{ code, message, remedy string }{
 	priceHigh: {"price-high", "newcomers of one address or network are asked for over 16777216 hashes, half a minute of a phone: many have bought there, or one has bought much",
 		"if they are welcome, such as a school, raise Challenge.Crowd; if not, leave it: the price is what holds a buyer"},
 	challengeFailed: {"challenge-failed", "cannot issue a challenge", "set the clock of this machine, or mend its random numbers"},
-	counterFailed:   {"counter-failed", "exact counter failed a request", "mend what error names; if calls are late, raise Exact.Deadline"},
+	counterFailed:   {"counter-failed", "exact counter failed a request", "one alone needs nothing; if more come, mend what error names; if calls are late, raise Exact.Deadline"},
 	counterSilent:   {"counter-down", "exact counter does not answer; ", "mend the counter"}, // and what comes of it
 	counterBack:     {"counter-back", "exact counter answers again", "do nothing: the outage is over"},
 	counterRefuses:  {"counter-refuses", "exact counter answers, and most requests of most of ten seconds were refused as load", "contended: see who locks the database; busy: give it more capacity"},
