@@ -123,7 +123,7 @@ var diagnostics = [numFindings]struct{ code, message, remedy string }{
 	endpointsUnmounted: {"endpoints-unmounted", "a challenge names the URLs below Challenge.Path: Endpoints was never called, and Handler was not asked for them", "mount Middleware.Endpoints there"},
 	endpointsMisplaced: {"endpoints-misplaced", "Endpoints was asked for a path that is neither below Challenge.Path nor below an end of it", "mount it where browsers find Challenge.Path"},
 	endpointsIdle:      {"endpoints-idle", "Endpoints is mounted, and the policy has no Challenge.Path", "set Challenge.Path to where it is mounted, or take it away"},
-	scriptsMissing: {"page-scripts-missing", "pages that open by themselves went to browsers, and none has asked for a script of theirs",
+	scriptsMissing: {"page-scripts-missing", "pages that need a script went to browsers, and none has asked for it",
 		"mount Middleware.Endpoints where browsers find Challenge.Path, the prefix that a proxy takes away included; let no proxy add a Content-Security-Policy"},
 	newcomersOnGet: {"newcomers-on-get", "a page is refused, and its visitor cannot do the work", "limit the POST of its form alone; or set Challenge.Path, mount Middleware.Endpoints there, and let TokenTransport send cookies"},
 	formUnsolvable: {"form-unsolvable", "a form is refused, and its visitor cannot do the work", "set Challenge.Path, mount Middleware.Endpoints there, put the element into the form, and let TokenTransport send cookies"},
@@ -375,7 +375,7 @@ var shared = netip.MustParsePrefix("100.64.0.0/10")
 // manyPages is how many pages without a script are no accident. Each would have asked for five files.
 const manyPages = 8
 
-// pageSent checks whether any of the browsers that a page was sent to comes back for its scripts. Programs that
+// pageSent checks whether any of the browsers that a page with a script was sent to comes back for it. Programs that
 // fetch pages in bulk never do, but do not call themselves browsers either; and nor does a page that is fetched ahead.
 func (c *checks) pageSent(now time.Time, r *http.Request) {
 	if c.scripts.Load() || len(r.Header["Sec-Fetch-Mode"]) == 0 || len(r.Header["Sec-Purpose"]) > 0 || r.Method == http.MethodHead {

@@ -141,6 +141,16 @@ func visits(n int, asking option, before func(*testing.T, *site)) trouble {
 	}
 }
 
+// formsRefused sends many forms to a site that keeps them, and returns the log.
+func formsRefused(t *testing.T, change func(*middleware.Config)) []string {
+	h := newSite(t, changed(keeping(new(clock), middleware.Newcomers), change))
+	for range 40 {
+		send(h, submitting(urlencoded, "a=b"))
+	}
+	require.Contains(t, bodyOf(t, send(h, submitting(urlencoded, "a=b"))), `name="a"`)
+	return h.Log.Lines()
+}
+
 // wrapped serves a request by a limiter whose writer is what wrap makes of the server's.
 func wrapped(wrap func(http.ResponseWriter) http.ResponseWriter, verb string, handle http.HandlerFunc) trouble {
 	return func(t *testing.T) []string {
@@ -559,6 +569,9 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 		"a purchase": visits(40, navigating(), func(t *testing.T, h *site) {
 			send(h, showing(bought(t, newSite(t, waiting(new(clock), middleware.Newcomers)))))
 		}),
+		"forms without a script": func(t *testing.T) []string {
+			return formsRefused(t, func(cfg *middleware.Config) { cfg.Challenge = nil })
+		},
 		"seven pages":     visits(7, navigating(), nil),
 		"programs":        visits(40, both(method(http.MethodGet), html), nil),
 		"HEAD":            visits(40, both(navigating(), method(http.MethodHead)), nil),
@@ -567,6 +580,11 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { require.Empty(t, lines(t)) })
 	}
+}
+
+// A form that is kept needs a script as a page does.
+func TestScriptsOfFormsAreMissed(t *testing.T) {
+	require.Equal(t, []string{"page-scripts-missing"}, codesIn(formsRefused(t, func(*middleware.Config) {})))
 }
 
 // However often a check finds something, it is one line a minute; and newcomers-on-get, which

@@ -96,6 +96,9 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kept := form{request: r, isSecret: h.Secret, language: words.For(fields, r), back: backOf(r)}
 	kept.body, kept.why = read(w, r, kind, maxBody)
 	body := kept.page(given.Refusal, h.Title)
+	if kept.why == isKept && given.HasScript() && !given.Setup {
+		given.SendsScript(r)
+	}
 	ancestors := "'none'"
 	if given.Embedded {
 		ancestors = "" // the page around the form is in a frame, and so is this one

@@ -17,6 +17,9 @@ type Given struct {
 
 	// Answer writes the built-in answer; site is the name of the site, as AppendPage has it.
 	Answer func(w http.ResponseWriter, r *http.Request, site string)
+
+	// SendsScript notes that the handler's own answer has a script, which the browser must fetch.
+	SendsScript func(r *http.Request)
 }
 
 // GivenKey is the key under which a context has a *Given.
