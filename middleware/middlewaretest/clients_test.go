@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,21 @@ func TestBuyIsForOnceOnly(t *testing.T) {
 		middlewaretest.Buy(t, middlewaretest.Browser(http.NotFoundHandler(), ""), "https://example.com/tally/")
 	})
 	require.Contains(t, said, "the response (404 Not Found) has no challenge")
+}
+
+// A purchase that the next request does not show is none.
+func TestBuyOverPlainHTTP(t *testing.T) {
+	cfg := selling(middlewaretest.NewClock(), middleware.Newcomers)
+	said := fails(t, func(t testing.TB) {
+		browser := middlewaretest.Browser(newSite(t, cfg), "")
+		browser.Jar.SetCookies(&url.URL{Scheme: "http", Host: "example.com"}, []*http.Cookie{{Name: "other", Value: "x"}})
+		middlewaretest.Buy(t, browser, "http://example.com/tally/")
+	})
+	require.Contains(t, said, "use an https URL, or Config.Advanced.InsecureCookie")
+	cfg.InsecureCookie = true
+	require.True(t, middlewaretest.Buy(t, middlewaretest.Browser(newSite(t, cfg), ""), "http://example.com/tally/"))
+	cfg.InsecureCookie, cfg.TokenTransport = false, middleware.HeaderOnly
+	require.True(t, middlewaretest.Buy(t, middlewaretest.Browser(newSite(t, cfg), ""), "http://example.com/tally/"), "it sends no cookie")
 }
 
 func TestProveIsAccepted(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,7 +61,7 @@ func Prove(t testing.TB, refusal *http.Response) string {
 // endpoints at a URL, Config.Challenge.Path on the site, whether the next request needs work
 // and, if it does, works and redeems the proof. A client with cookies, such as [Browser]
 // makes, then has what the next request needs. Buy returns whether work was needed. The test
-// fails if none is for sale.
+// fails if none is for sale, or if the client keeps no cookie, as over plain HTTP.
 func Buy(t testing.TB, c *http.Client, endpoint string) bool {
 	t.Helper()
 	endpoint = strings.TrimSuffix(endpoint, "/") + "/"
@@ -68,8 +69,15 @@ func Buy(t testing.TB, c *http.Client, endpoint string) bool {
 	if asked.StatusCode == http.StatusOK && strings.Contains(body, `"needed":false`) {
 		return false
 	}
-	if redeemed, body := exchange(t, c, http.MethodPost, endpoint+"redeem", Prove(t, asked)); redeemed.StatusCode != http.StatusOK {
+	redeemed, body := exchange(t, c, http.MethodPost, endpoint+"redeem", Prove(t, asked))
+	if redeemed.StatusCode != http.StatusOK {
 		t.Fatalf("middlewaretest: Buy: redeeming is answered %s: %s", redeemed.Status, body)
+	}
+	for _, bought := range redeemed.Cookies() {
+		shown := func(c *http.Cookie) bool { return c.Name == bought.Name }
+		if c.Jar != nil && bought.Secure && bought.MaxAge > 0 && !slices.ContainsFunc(c.Jar.Cookies(redeemed.Request.URL), shown) {
+			t.Fatalf("middlewaretest: Buy: the client does not show its cookie to %s: use an https URL, or Config.Advanced.InsecureCookie", endpoint)
+		}
 	}
 	return true
 }
