@@ -104,8 +104,8 @@ func (w *watch) inspect(client rueidis.Client) error {
 	return evicts
 }
 
-// note tells of a node that has started anew, and lacks most of what it had. It need not be empty: other instances may
-// have charged it first.
+// note tells of a node that has started anew, and lacks most of what it had. It need not be empty: calls may have
+// charged it first.
 func (w *watch) note(node string, now held) {
 	w.look.Lock()
 	defer w.look.Unlock()
@@ -114,7 +114,7 @@ func (w *watch) note(node string, now held) {
 		w.nodes = make(map[string]held)
 	}
 	w.nodes[node] = now
-	if had.run != "" && now.run != had.run && now.keys < had.keys/2 {
+	if had.run != "" && now.run != had.run && 2*now.keys < had.keys {
 		w.alarms.emptied(had.keys, now.keys)
 	}
 }
