@@ -18,7 +18,7 @@ func Bounds(name string, text []byte) ([]middleware.Bounds, error) {
 	var all []middleware.Bounds
 	for _, policy := range slices.Sorted(maps.Keys(f.keys.Policies)) {
 		at := join("policies", policy)
-		if f.more > 0 || f.below(at) { // not all is known of what is not there
+		if f.more > 0 || f.unreadBelow(at) { // not all is known of what is not there
 			continue
 		}
 		c := config{Config: configOf(policy, f.keys.Policies[policy], middleware.Config{}), at: at}

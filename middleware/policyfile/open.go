@@ -79,8 +79,8 @@ func Check(name string, text []byte) error {
 }
 
 // Open reads a file and makes the middlewares of a program, or reports all mistakes: of the
-// file, of the secrets that it names, of each policy by [middleware.New], and of policies
-// that only one of file and program has. Each problem is a [storeless.ConfigError] whose
+// file, of the secrets that it names, of each policy by [middleware.New] where all of it can be
+// read, and of policies that only one of file and program has. Each problem is a [storeless.ConfigError] whose
 // Field is the file's path, the line, and the path of the value in it, such as
 // "policies.json:7: policies.contact.limits[1].quota". No problem shows a secret. At most
 // 1000 are told. A file of more than 4 MiB is an error.
@@ -217,7 +217,7 @@ type config struct {
 	secrets, identity string
 }
 
-// configs returns the Config of each policy whose shape is right, and reports what is wrong
+// configs returns the Config of each policy that could be read, and reports what is wrong
 // before middleware is asked.
 func (f *file) configs(s *Set) []config {
 	if f.more > 0 { // not all is known of what is not there
@@ -234,7 +234,7 @@ func (f *file) configs(s *Set) []config {
 		at := join("policies", name)
 		keys, there := f.keys.Policies[name]
 		switch {
-		case there && !f.below(at):
+		case there && !f.unreadBelow(at):
 			all = append(all, f.config(s, name, at, keys))
 		case keys != nil: // whatever else is wrong there
 			f.shared(&config{secrets: at + ".secrets", identity: at + ".identity"}, keys, s.program.Policies[name].Identity != nil)
@@ -253,7 +253,7 @@ func (f *file) config(s *Set, name, at string, keys *policyKeys) config {
 	c.Logger = cmp.Or(c.Logger, s.program.Logger)
 	f.shared(&c, keys, own)
 
-	if keys.Exact != nil && keys.Exact.Counter != nil {
+	if keys.Exact != nil && keys.Exact.Counter != nil && !f.below(at+".exact.counter") {
 		counter, ok := s.program.Counters[*keys.Exact.Counter]
 		if !ok {
 			names := slices.Sorted(maps.Keys(s.program.Counters))
@@ -303,7 +303,7 @@ func (f *file) addOf(c config, err error) {
 			}
 		} else {
 			path = c.at + "." + path
-			if path == c.at+".exact.counter" && f.below(path) {
+			if f.inShape(path) || path == c.at+".exact.counter" && f.below(path) || path == c.at+".limitsFor" && f.below(c.identity) {
 				continue
 			}
 		}

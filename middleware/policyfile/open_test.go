@@ -203,6 +203,28 @@ PATH:5: policies.contact.limits[0].algorithm: must be sliding-window, fixed-wind
 PATH:6: policies.contact.tiers.pro.limits: is required
 PATH:7: policies.contact.challenge.mode: must be when-exhausted, when-busy, newcomers or every-request, not a number`), "PATH", path))
 
+	// A value that its tags forbid is read, and hides nothing that New finds; it is told once.
+	path = f.policies(`"contact": {
+		"limits": [{"name": "a", "quota": 0, "window": "1m"}, {"name": "b", "quota": 5, "window": "1500ms"}, {"name": "Bad", "quota": 5, "window": "1h"}],
+		"tiers": {"pro": {"limits": []}},
+		"challenge": {"work": 1, "path": "/tally/"},
+		"exact": {"counter": "No", "deadline": "11s", "outage": "fail-open"},
+		"byOutcome": {"limits": ["failure"], "free": [99]}}`)
+	_, err = policyfile.Open(path, serving("contact"))
+	require.EqualError(t, err, strings.ReplaceAll(strings.TrimSpace(`
+PATH:2: policies.contact.limits[0].quota: must be at least 1, not 0
+PATH:2: policies.contact.limits[1].window: must be whole seconds, from 1 s to 366 days, not 1.5 s
+PATH:2: policies.contact.limits[2].name: must be 1 to 48 of a-z, 0-9 and -
+PATH:3: policies.contact.tiers.pro.limits: must have at least 1, not 0
+PATH:4: policies.contact.challenge: cannot go with exact: a tally that is bought would be a quota beside the counter's
+PATH:4: policies.contact.challenge.work: must be at least 16, not 1
+PATH:5: policies.contact.exact.counter: must be 1 to 48 of a-z, 0-9 and -
+PATH:5: policies.contact.exact.deadline: must be from 1 ms to 10 s, or left out for the default of the counter, not 11 s
+PATH:6: policies.contact.byOutcome: cannot go with exact: there the counter charges each request, and Refund gives back what was not meant to count
+PATH:6: policies.contact.byOutcome: cannot go with a challenge but "every-request": each bought tally would allow as many guesses again
+PATH:6: policies.contact.byOutcome.limits: "failure" is none of a, b, Bad
+PATH:6: policies.contact.byOutcome.free[0]: must be at least 200, not 99`), "PATH", path))
+
 	_, err = policyfile.Open(f.put("policies.json", `{"policies": {"contact": {"limits": [{"algorithm": "`+secretText+`"}]}}}`), serving("contact"))
 	require.Regexp(t, "sliding-log or rolling-day$", err.Error(), "it may be a secret, at the wrong place")
 	_, err = policyfile.Open(f.put("policies.yaml", "policies:\n  contact: {}\n"), serving("contact"))
@@ -374,6 +396,10 @@ func TestIdentitiesThatAreWrong(t *testing.T) {
 		_, err = policyfile.Open(f.put("policies.json", `{"identity": `+identity+`, "policies": {"contact": {`+once+`}}}`), serving("contact"))
 		require.ErrorContains(t, err, ": "+want, identity)
 	}
+	p := serving("contact")
+	p.Policies["contact"] = middleware.Config{LimitsFor: &middleware.LimitsFor{}}
+	_, err := policyfile.Open(newFolder(t).policies(`"contact": {`+once+`, "identity": {"from": "peer", "trusted": []}}`), p)
+	require.NotContains(t, err.Error(), "needs an identity", "it has one, which is wrong")
 }
 
 // A policy that has an identity by code keeps it: the file's is for the others, and a file that

@@ -20,6 +20,8 @@ type problems struct {
 	places map[string]place // of each path that is in the file
 	found  []found
 	more   int // beyond mostProblems
+
+	unread, shape int // how many of found, from the first, are of what could not be read; and of the whole shape
 }
 
 // A place is where a value stands: the nth of the file.
@@ -48,10 +50,29 @@ func (p *problems) add(path, format string, args ...any) {
 }
 
 // below reports whether there is a problem at path, or below it.
-func (p *problems) below(path string) bool {
-	return slices.ContainsFunc(p.found, func(f found) bool {
+func (p *problems) below(path string) bool { return anyBelow(p.found, path) }
+
+// unreadBelow reports whether something at path, or below it, could not be read. What tags forbid is read: middleware sees it,
+// and tells of the rest too.
+func (p *problems) unreadBelow(path string) bool { return anyBelow(p.found[:p.unread], path) }
+
+func anyBelow(all []found, path string) bool {
+	return slices.ContainsFunc(all, func(f found) bool {
 		rest, is := strings.CutPrefix(f.path, path)
 		return is && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
+}
+
+// inShape reports whether the shape has told a problem that middleware puts at path: there, at a parent, at an element, or at
+// the limits in it.
+func (p *problems) inShape(path string) bool {
+	shape := p.found[:p.shape]
+	at := func(path string) bool {
+		return slices.ContainsFunc(shape, func(f found) bool { return f.path == path })
+	}
+	return within(path, at) || at(path+".limits") || slices.ContainsFunc(shape, func(f found) bool {
+		rest, is := strings.CutPrefix(f.path, path+"[")
+		return is && strings.IndexByte(rest, ']') == len(rest)-1
 	})
 }
 

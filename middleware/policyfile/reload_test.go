@@ -49,8 +49,8 @@ func TestReloadChangesAllOrNothing(t *testing.T) {
 		contact, login string // the new policies
 		says           []string
 	}{
-		"a policy is wrong": {good, `"login": {"limits": []}`, []string{"policies.login.limits: must have at least 1, not 0"}},
-		"both are wrong": {strings.Replace(contact, `"quota": 5,`, `"quota": 0,`, 1), `"login": {"limits": []}`,
+		"a policy is wrong": {good, `"login": {"limits": [], "maxClients": 2048}`, []string{"policies.login.limits: must have at least 1, not 0"}},
+		"both are wrong": {strings.Replace(contact, `"quota": 5,`, `"quota": 0,`, 1), `"login": {"limits": [], "maxClients": 2048}`,
 			[]string{"policies.contact.limits[0].quota: must be at least 1, not 0", "policies.login.limits: must have at least 1, not 0"}},
 		"what middleware finds": {good, `"login": {"limits": [{"quota": 1, "window": "1ms"}], "maxClients": 2048}`,
 			[]string{"policies.login.limits[0].window: must be whole seconds"}},

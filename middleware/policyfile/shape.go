@@ -39,7 +39,9 @@ func readShape(name string, text []byte, to any) *problems {
 	s := shape{p, map[string]string{}}
 	keys := reflect.ValueOf(to).Elem()
 	s.read(root, keys, "", keys.Type().Name())
+	p.unread = len(p.found)
 	s.check(to)
+	p.shape = len(p.found)
 	return p
 }
 

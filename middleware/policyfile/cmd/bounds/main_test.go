@@ -36,8 +36,9 @@ holds a whole IPv6 /48                                    960
 
 `, out)
 
-	out, err = write("{\"policies\": {\"contact\": {\n\"limits\": [{\"quota\": 5, \"window\": \"1m\"}],\n\"challenge\": {\"passTime\": \"1s\"}}, \"x\": {\"limits\": []}}}")
+	out, err = write("{\"policies\": {\"contact\": {\n\"limits\": [{\"quota\": 5, \"window\": \"1m\"}],\n\"challenge\": {\"passTime\": \"1s\", \"work\": 1}}, \"x\": {\"limits\": []}}}")
 	require.ErrorContains(t, err, name+":3: policies.contact.challenge.passTime: must be whole seconds, from 1 min to 24 h")
+	require.ErrorContains(t, err, name+":3: policies.contact.challenge.work: must be at least 16, not 1")
 	require.ErrorContains(t, err, "policies.x.limits")
 	require.Empty(t, out)
 	require.ErrorContains(t, run(nil, os.Stdout), "usage")
