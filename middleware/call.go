@@ -17,18 +17,19 @@ import (
 type call struct {
 	*engine
 
-	ctx   context.Context
-	r     *http.Request // nil outside of HTTP; then id, lines and proof hold
-	id    Identity
-	cost  int64                     // where Config.Cost is not asked
-	price func(*http.Request) int64 // of the route of r; nil: Config.Cost
-	costs map[string]int64          // of units, where no Unit.Cost is asked
-	each  *limiter.Costs            // of all limits; nil: they are the same
-	dry   bool                      // nothing is to be charged
-	lines []string                  // that may be lists of tokens
-	proof string                    // "": none is shown
+	ctx     context.Context
+	r       *http.Request // nil outside of HTTP; then id, lines and proof hold
+	id      Identity
+	cost    int64                     // where Config.Cost is not asked
+	price   func(*http.Request) int64 // of the route of r; nil: Config.Cost
+	costs   map[string]int64          // of units, where no Unit.Cost is asked
+	each    *limiter.Costs            // of all limits; nil: they are the same
+	dry     bool                      // nothing is to be charged
+	checked bool                      // the log looks at it
+	lines   []string                  // that may be lists of tokens
+	proof   string                    // "": none is shown
 
-	at    time.Time        // when it is decided
+	at    time.Time        // when it is decided, see atLast
 	hears hearing          // until peers have heard
 	dc    *decisionContext // the decision, and the fields of the answer
 	who   subject          // the client

@@ -31,16 +31,14 @@ func (q *call) decide() *Denial {
 	d.engine, d.Cost = q.engine, q.cost
 
 	v, ok := q.identify()
+	q.checked = q.r != nil && q.checks.picks(q.at)
 	if !ok {
 		q.concludeUncharged(&v)
 		return v.denial
 	}
 	d.tier = q.who.tier
-	if q.who.waited {
-		q.at = q.now()
-		q.dc.reply.Fields.Now = q.at.UnixMicro()
-	}
-	if price := q.priced(); price != nil {
+	price := q.priced()
+	if price != nil {
 		if d.Cost, ok = q.costBy(price); !ok {
 			q.concludeUncharged(&verdict{reason: NegativeCost, status: http.StatusInternalServerError})
 			return nil
@@ -49,6 +47,9 @@ func (q *call) decide() *Denial {
 	if q.units != nil && !q.costUnits() {
 		q.concludeUncharged(&verdict{reason: NegativeCost, status: http.StatusInternalServerError})
 		return nil
+	}
+	if q.who.waited || price != nil || q.units != nil {
+		q.atLast()
 	}
 	q.readTokens()
 	d.tokens, d.tokenErr = uint8(q.shown.accepted), q.shown.fault
@@ -82,6 +83,14 @@ func (q *call) decide() *Denial {
 		q.tellPrice(q.at, q.who.tier, q.priceOf(d.Cost))
 	}
 	return nil
+}
+
+// atLast takes the time anew, after what may have waited: a function of the program's, which may read a body that comes a byte
+// at a time, or a counter. A request that is decided as of a window that is over would find a count of the present one, and the
+// memory would take that for a clock that has stepped back: the client would have its quota again.
+func (q *call) atLast() {
+	q.at = q.now()
+	q.dc.reply.Fields.Now = q.at.UnixMicro()
 }
 
 // priced returns what prices a request: its route or, if that does not, Config.Cost. It is nil

@@ -110,7 +110,7 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 	defer dc.handBack(r)
 	d := &dc.decision
 	d.engine, d.Cost = e, 1
-	q := &call{engine: e, ctx: r.Context(), r: r, cost: 1, at: e.now(), dc: dc}
+	q := &call{engine: e, ctx: r.Context(), r: r, cost: 1, dc: dc}
 	v, ok := q.identify()
 	if !ok {
 		q.concludeUncharged(&v)
@@ -121,7 +121,7 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 	}
 	d.tier = q.who.tier
 	if q.who.waited {
-		q.at = e.now()
+		q.atLast()
 	}
 	answer(q, w)
 }

@@ -41,8 +41,7 @@ func (q *call) decideExact() {
 		if answered := x.refusals.Ask(c.refusal, x.Deadline); answered != nil {
 			defer answered()
 		} else {
-			q.at = q.now()
-			q.dc.reply.Fields.Now = q.at.UnixMicro()
+			q.atLast()
 			known = q.findRefusal(&c, d.Cost)
 		}
 	}
@@ -57,6 +56,7 @@ func (q *call) decideExact() {
 	began := time.Now() // of the monotonic clock: how long a call takes is no date
 	v, outcome, err := q.askCounter(&c, d.Cost)
 	d.noteCall(outcome, time.Since(began))
+	q.atLast()
 	q.checks.counterRefuses(q.at, outcome, err, &x.guard)
 	switch outcome {
 	case guardedcall.Answered:

@@ -22,6 +22,7 @@ func (q *call) identify() (v verdict, ok bool) {
 	} else {
 		*id = q.id
 	}
+	q.atLast()
 	switch denial := denialIn(err); {
 	case denial != nil:
 		*id = Identity{}

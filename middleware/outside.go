@@ -46,9 +46,8 @@ func (e *engine) decideAsk(q call) (Answer, error) {
 	case q.ctx.Err() != nil:
 		return Answer{}, fmt.Errorf("middleware: nothing was decided: %w", q.ctx.Err())
 	}
-	dc, now := &decisionContext{Context: q.ctx}, e.now()
-	dc.reply.Fields.Now = now.UnixMicro()
-	q.engine, q.at, q.dc = e, now, dc
+	dc := &decisionContext{Context: q.ctx}
+	q.engine, q.dc = e, dc
 	q.decide()
 	e.allow(dc, nil)
 	if e.hooks.onDecision != nil && !q.dry {

@@ -39,7 +39,7 @@ func (q *call) untilHeard(charge func()) (busy bool) {
 	}
 	timer := time.NewTimer(time.Until(h.until))
 	defer timer.Stop()
-	defer func() { q.peers.Waited(busy) }()
+	defer func() { q.peers.Waited(busy && q.ctx.Err() == nil) }() // a client that has hung up says nothing of them
 	for q.waits() && !busy {
 		l := h.limit
 		freed, ok := q.peers.Wait(l, h.least)
@@ -50,8 +50,7 @@ func (q *call) untilHeard(charge func()) (busy bool) {
 		if charge(); h.limit == l { // it was not acknowledged in between
 			select {
 			case <-freed:
-				q.at = q.now()
-				q.dc.reply.Fields.Now = q.at.UnixMicro()
+				q.atLast()
 			case <-timer.C:
 				busy = true
 			case <-q.ctx.Done():

@@ -157,6 +157,10 @@ func TestPeersThatAreSlow(t *testing.T) {
 		require.Equal(t, middleware.Overloaded, f.sites[0].Decisions.Last().Reason)
 		require.Equal(t, http.StatusOK, send(f.sites[0], from("192.0.2.9")).StatusCode, "no request waits because of another tally")
 		require.Equal(t, gossip.Stats{Records: 2, Unacked: 2, Waited: 1, Busy: 1}, f.records[0].Stats())
+		gone, hangUp := context.WithCancel(t.Context())
+		hangUp()
+		send(f.sites[0], func(r *http.Request) { *r = *r.WithContext(gone) })
+		require.Equal(t, gossip.Stats{Records: 2, Unacked: 2, Waited: 2, Busy: 1}, f.records[0].Stats(), "a client that hangs up says nothing of peers")
 
 		require.Equal(t, []uint64{2}, append(f.records[0].Expire(time.Now()), f.records[0].Expire(time.Now().Add(100*time.Millisecond))...))
 		require.Equal(t, http.StatusOK, send(f.sites[0]).StatusCode, "no request waits for a late peer")
@@ -495,6 +499,12 @@ func TestPeersAdmitOneQuota(t *testing.T) {
 			f := newPeering(t, 3, challenging(new(clock), middleware.Newcomers))
 			return f, showing(bought(t, f.sites[0]))
 		}, 60, 5, 2 * 1},
+		{"a dear one", func(t *testing.T) (*peering, option) {
+			cfg := challenging(new(clock), middleware.Newcomers)
+			cfg.Limits = anHour(100).Limits
+			f := newPeering(t, 3, cfg)
+			return f, showing(bought(t, f.sites[0]))
+		}, 400, 100, 2 * 1},
 		{"a customer's own limit", func(t *testing.T) (*peering, option) {
 			cfg := contracts(new(clock), reg)
 			return newPeering(t, 3, cfg), customer("acme")
@@ -531,6 +541,105 @@ func TestPeersAdmitOneQuota(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A request that is charged late does not have a process forget what its peers have said of the present window.
+func TestPeersAndLateRequests(t *testing.T) {
+	const window = 10 * time.Second
+	short := func(cfg middleware.Config) middleware.Config {
+		cfg.Limits[0].Window = window
+		return cfg
+	}
+	slowly := short(anHour(20))
+	slowly.Cost = func(r *http.Request) int64 {
+		if r.Header.Get("Slow") != "" {
+			time.Sleep(36 * time.Second)
+		}
+		return 1
+	}
+	guess := login(new(clock))
+	guess.Limits[1] = fixed(5, window)
+	guess.Limits[1].Name = "failures"
+	for _, row := range []struct {
+		name   string
+		cfg    middleware.Config
+		begins func(*testing.T, *peering)
+		most   int
+	}{
+		{"a body that comes slowly", slowly, func(_ *testing.T, f *peering) {
+			for i := range 2 {
+				go send(f.sites[i], with("Slow", "1"))
+			}
+		}, 20 + 2*2},
+		{"a handler that takes its time", guess, func(_ *testing.T, f *peering) {
+			for i := range 2 {
+				go send(f.sites[i], with("Slow", "1"))
+			}
+		}, 5 + 2*1},
+		{"an attempt whose outcome is not said", guess, func(t *testing.T, f *peering) {
+			for i := range 2 {
+				kit.Must(f.sites[i].M.Decide(t.Context(), middleware.Ask{Identity: peerIdentity}))(t)
+			}
+		}, 5 + 2*1},
+		{"a clock that was set back, and is right again", short(anHour(20)), func(t *testing.T, f *peering) {
+			wrong := short(anHour(20))
+			wrong.Now = func() time.Time {
+				if time.Since(time.Now().Truncate(4*window)) < 33*time.Second {
+					return time.Now().Add(-25 * time.Second)
+				}
+				return time.Now()
+			}
+			for i := range 2 {
+				require.NoError(t, f.sites[i].M.Reconfigure(wrong))
+				time.AfterFunc(32200*time.Millisecond, func() { peeked(t, f.sites[i].M, peerIdentity) })
+			}
+		}, 20 + 2*2},
+	} {
+		kit.RunBubble(t, row.name, func(t *testing.T) {
+			f := newPeering(t, 3, row.cfg)
+			for _, s := range f.sites {
+				s.Spy.Serve = func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("Slow") != "" {
+						time.Sleep(36 * time.Second)
+					}
+					if row.cfg.ByOutcome != nil {
+						passwords(w, r)
+					}
+				}
+			}
+			time.Sleep(time.Until(time.Now().Truncate(4 * window).Add(4*window + 500*time.Millisecond)))
+			row.begins(t, f)
+			time.Sleep(31 * time.Second)
+			got := 0
+			for i := range 90 {
+				if i == 30 {
+					time.Sleep(5 * time.Second) // what was late has come
+				}
+				if status := send(f.sites[2-i/30]).StatusCode; status == http.StatusOK || status == http.StatusUnauthorized {
+					got++
+				}
+			}
+			require.LessOrEqual(t, got, row.most)
+			require.GreaterOrEqual(t, got, row.most-8)
+		})
+	}
+}
+
+// What is charged and comes back counts up on both sides, far above the quota: it is counted as before.
+func TestPeersCountWhatComesBack(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		const quota = 1_000_000_000
+		f := newPeering(t, 3, metered(anHour(1), quota))
+		for i := range 9 {
+			s := f.sites[i%3]
+			s.Spy.Serve = settling(t, true)
+			requireStatus(t, http.StatusOK, send(s, costing(quota), settles(0)))
+			f.settles()
+			s.Spy.Serve = nil
+		}
+		f.settles()
+		require.LessOrEqual(t, f.admit(60, costing(quota/10), settles(quota/10)), 10+2)
+	})
 }
 
 // A customer has the quota of its tier with all peers, and Reconfigure keeps what they count.

@@ -23,22 +23,21 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		next.ServeHTTP(w, r)
 		return
 	}
-	outer, now := contextOf(r.Context()), e.now()
+	outer := contextOf(r.Context())
 	dc, lists := newContext(r.Context(), outer)
-	checked := e.checks.picks(now)
 	fields := &dc.reply.Fields
-	fields.Now = now.UnixMicro()
 	defer dc.end(r)
 	var q call // not by a literal, which would be copied
-	q.engine, q.ctx, q.r, q.cost, q.price, q.at, q.dc = e, dc.Context, r, 1, price, now, dc
+	q.engine, q.ctx, q.r, q.cost, q.price, q.dc = e, dc.Context, r, 1, price, dc
 	denial := q.decide()
+	now := q.at
 	if outer != nil {
 		if dc.joins(outer, w, r) {
 			fields.Within(&outer.reply.Fields, lists)
 		}
 		e.checkOuter(now, r, outer)
 	}
-	if checked {
+	if q.checked {
 		e.checkRequest(now, r, dc)
 		next = e.checkingFields(now, w, dc, next)
 	}

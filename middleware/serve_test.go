@@ -36,6 +36,51 @@ func siteWide(t testing.TB, cfg middleware.Config, inside bool) (m *middleware.M
 	return m, m.Handler(mux), mux, page
 }
 
+// A request is decided as of the time when the program has said who asks and what it costs. What is decided as of a window that
+// is over would have its client begin the present one anew.
+func TestADecisionIsOfThePresent(t *testing.T) {
+	slow := func(r *http.Request) {
+		if r.Header.Get("Slow") != "" {
+			time.Sleep(3 * time.Second)
+		}
+	}
+	for name, change := range map[string]func(*middleware.Config){
+		"a cost": func(cfg *middleware.Config) {
+			cfg.Cost = func(r *http.Request) int64 { slow(r); return 1 }
+		},
+		"the cost of a unit": func(cfg *middleware.Config) {
+			cfg.Units = map[string]middleware.Unit{"calls": {Limits: []string{"contact"}, Cost: func(r *http.Request) int64 { slow(r); return 1 }}}
+		},
+		"an identity": func(cfg *middleware.Config) {
+			cfg.Identity = func(r *http.Request) (middleware.Identity, error) { slow(r); return middleware.PeerAddress(r) }
+		},
+	} {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Now, cfg.Limits = time.Now, []middleware.Limit{fixed(20, 10*time.Second)}
+			cfg.Limits[0].Name = "contact"
+			change(&cfg)
+			h := newLimiter(t, cfg).Handler(new(spy))
+			time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(18 * time.Second)))
+			for i := range 3 {
+				time.AfterFunc(time.Duration(i)*100*time.Millisecond, func() { send(h, with("Slow", "1")) })
+			}
+			time.Sleep(3050 * time.Millisecond)
+			got := 0
+			for range 6 {
+				for range 25 {
+					if send(h).StatusCode == http.StatusOK {
+						got++
+					}
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			require.LessOrEqual(t, got, 20)
+			require.Positive(t, got)
+		})
+	}
+}
+
 // A policy around a whole site must not lock its own door: what a refusal names, and what its page loads, is
 // answered to a client that is refused everything else, whether or not the endpoints are inside too.
 func TestAPolicyNeverLimitsItsOwnEndpoints(t *testing.T) {

@@ -15,7 +15,8 @@ const MaxBuyers = 3
 
 const (
 	version   = 1
-	mostOfOne = 2*binary.MaxVarintLen32 + 9 + binary.MaxVarintLen32 + 1 + (MostProcesses+2)*(1+2*binary.MaxVarintLen32) // bytes of a record
+	mostEver  = 1 << 53                                                                                                 // that a process admits of a limit in a window, what came back too
+	mostOfOne = 2*binary.MaxVarintLen32 + 9 + binary.MaxVarintLen32 + 1 + (MostProcesses+2)*(1+2*binary.MaxVarintLen64) // bytes of a record
 )
 
 // An encoder writes records: of each window its length and number, and of each record in it a key of 8 bytes,
@@ -47,8 +48,7 @@ func (e *encoder) window(seconds, number uint32, buyers int) {
 func (e *encoder) key(k uint64)   { e.b = binary.BigEndian.AppendUint64(e.b, k) }
 func (e *encoder) count(n uint32) { e.b = binary.AppendUvarint(e.b, uint64(n)) }
 func (e *encoder) pair(p pair) {
-	e.count(p.plus)
-	e.count(p.minus)
+	e.b = binary.AppendUvarint(binary.AppendUvarint(e.b, p.plus), p.minus)
 }
 
 var errMalformed = errors.New("gossip: malformed, or of another version")
@@ -109,18 +109,20 @@ func (d *decoder) key() uint64 {
 	return k
 }
 
-func (d *decoder) count() uint32 {
+func (d *decoder) count() uint32 { return uint32(d.upTo(most)) }
+
+func (d *decoder) upTo(largest uint64) uint64 {
 	n, size := binary.Uvarint(d.b)
-	if size <= 0 || n > most {
+	if size <= 0 || n > largest {
 		d.fail()
 		return 0
 	}
 	d.b = d.b[size:]
-	return uint32(n)
+	return n
 }
 
 func (d *decoder) pair() (p pair) {
-	p.plus, p.minus = d.count(), d.count()
+	p.plus, p.minus = d.upTo(mostEver), d.upTo(mostEver)
 	if p.minus > p.plus {
 		d.fail()
 		return pair{}

@@ -15,6 +15,7 @@ type Limit struct {
 	Key     uint64 // of the tally and the limit
 	Seconds uint32 // the length of the window; 0: the limit is of something that ends
 	Number  uint32 // of the window since 1970; or the Unix second of that end
+	Bought  bool   // the tally was
 }
 
 // Heard has the known counts of a limit of a tally.
@@ -36,7 +37,7 @@ func (r *Records) Look(l Limit, quota int64) Heard {
 	if at < 0 {
 		return h
 	}
-	r.roll(at, l.Number)
+	r.roll(at, l.Seconds, l.Number)
 	rec := &r.all[at]
 	h.Number, h.Sum, h.Own, h.Prev, h.Unacked = rec.number, rec.sum()-rec.held, rec.own.net()-rec.held, rec.prev, r.unacked(rec)
 	h.Back, h.PrevBack = rec.back, rec.prevBack
@@ -55,7 +56,7 @@ func (r *Records) slack(l Limit, quota int64) int64 {
 			break
 		}
 	}
-	return Slack(quota, int64(n), l.Seconds == 0)
+	return Slack(quota, int64(n), l.Seconds == 0 || l.Bought)
 }
 
 // Slack returns how much of a limit a process may admit before its peers have acknowledged it.
@@ -70,15 +71,14 @@ func Slack(quota, processes int64, bought bool) int64 {
 func (r *Records) Add(now time.Time, l Limit, cost, slack int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wall = now.UnixMicro()
-	if at := r.claim(r.wall, l.Key, l.Seconds, l.Number); r.all[at].number == l.Number { // else another's clock has begun the next window
+	if at := r.claim(r.asked(now), l.Key, l.Seconds, l.Number); r.all[at].number == l.Number { // else another's clock has begun the next window
 		r.add(at, cost, slack)
 	}
 }
 
 func (r *Records) add(at int, cost, slack int64) {
 	rec := &r.all[at]
-	rec.own.plus = uint32(min(int64(rec.own.plus)+cost, most))
+	rec.own.plus = min(rec.own.plus+uint64(cost), mostEver)
 	if len(r.peers) == 0 && r.ready {
 		rec.base = rec.own // a process that joins takes it over
 	}
@@ -97,7 +97,7 @@ func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 	least, weight := -1, uint64(math.MaxUint64)
 	for i := at; i < at+setSize; i++ {
 		if r.keys[i] == key {
-			r.roll(i, number)
+			r.roll(i, seconds, number)
 			return i
 		}
 		w := uint64(0)
@@ -123,17 +123,21 @@ func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 }
 
 // roll brings a record to a window. One that is further ahead than the next was written under a clock that
-// was wrong, and is begun anew: what was counted here is in own counts.
-func (r *Records) roll(at int, number uint32) {
+// was wrong, and is begun anew: what was counted here is in own counts. Unless it has begun: then it is asked late, and what
+// peers have said of it stays.
+func (r *Records) roll(at int, seconds, number uint32) {
 	rec := &r.all[at]
-	if rec.seconds == 0 || number == rec.number || number+1 == rec.number {
+	if rec.seconds != seconds { // a limit of a bought tally ends with that, or does no more, since PassTime is another
+		rec.seconds, rec.number = seconds, number
+	}
+	if rec.seconds == 0 || number == rec.number || number+1 == rec.number || number < rec.number && rec.begun(r.wall) {
 		return
 	}
 	next := record{seconds: rec.seconds, number: number, dirty: rec.dirty, pairs: rec.pairs[:0]}
 	if number == rec.number+1 {
 		next.prev, next.prevBack = rec.sum()-rec.held, rec.back
 	}
-	next.held, next.own.plus = rec.held, rec.held
+	next.held, next.own.plus = rec.held, uint64(rec.held)
 	r.release(r.keys[at]) // little of the new window is unacknowledged
 	if *rec = next; rec.held > 0 {
 		r.tell(at, true)
@@ -150,7 +154,7 @@ func (r *Records) Refund(l Limit, cost int64) {
 	}
 	switch rec := &r.all[at]; {
 	case rec.number == l.Number:
-		rec.own.minus += uint32(min(cost, int64(rec.own.net()-rec.held)))
+		rec.own.minus += uint64(min(cost, int64(rec.own.net()-rec.held)))
 		r.tell(at, true)
 	case rec.number == l.Number+1:
 		rec.prev -= uint32(min(cost, int64(rec.prev)))
@@ -162,8 +166,7 @@ func (r *Records) Refund(l Limit, cost int64) {
 func (r *Records) Hold(now time.Time, l Limit, cost, slack int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wall = now.UnixMicro()
-	at := r.claim(r.wall, l.Key, l.Seconds, l.Number)
+	at := r.claim(r.asked(now), l.Key, l.Seconds, l.Number)
 	r.all[at].held = uint32(min(int64(r.all[at].held)+cost, most))
 	r.add(at, cost, slack)
 }
@@ -180,7 +183,7 @@ func (r *Records) Settle(l Limit, cost int64, used bool) (rest int64) {
 	held := uint32(min(cost, int64(rec.held)))
 	rec.held -= held
 	if !used && held > 0 {
-		rec.own.minus += held
+		rec.own.minus += uint64(held)
 		r.tell(at, true)
 	}
 	return cost - int64(held)

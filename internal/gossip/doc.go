@@ -32,7 +32,7 @@
 //     over all records of one. Before that an acknowledgement frees nothing.
 //  12. A process that ends tells what is untold, and waits for the acknowledgements.
 //  13. A window that begins later than clocks may differ is not merged. One ahead within that has begun, as a token's
-//     has.
+//     has. A request that is asked late, of a window before the one that has begun, counts in that one.
 //  14. A bucket has a record of its aligned window: at any time its debt is at least what all have admitted since the
 //     beginning of this window, or of the one before, less what has leaked since.
 //  15. A spent proof has a record, and is told first. It is spent when all live peers have acknowledged that, and no

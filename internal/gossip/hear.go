@@ -53,7 +53,7 @@ func (r *Records) at(now int64, key uint64, seconds, number uint32) (at int, ahe
 	}
 	if seconds > 0 {
 		length := int64(seconds) * 1_000_000
-		begins := int64(number) * length
+		begins := min(int64(number)*int64(seconds), 1<<33) * 1_000_000 // in centuries it is no overflow
 		if further := begins - now; further > min(maxSkew, length/10) {
 			return -1, time.Duration(further) * time.Microsecond
 		}
@@ -77,8 +77,8 @@ func (r *Records) at(now int64, key uint64, seconds, number uint32) (at int, ahe
 func (r *Records) merge(at, place int, p pair) {
 	rec := &r.all[at]
 	plus, minus := rec.pairOf(place).merge(p)
-	rec.others += uint64(plus) - uint64(minus)
-	rec.back = min(rec.back+minus, most)
+	rec.others += plus - minus
+	rec.back = uint32(min(uint64(rec.back)+minus, most))
 }
 
 // Chunk returns records, all processes' pairs of each, from a place on, and where the next chunk begins; 0:
@@ -120,7 +120,7 @@ func (r *Records) Chunk(now time.Time, from uint32) (chunk []byte, next uint32) 
 			put(i, p)
 		}
 		put(len(r.others), rec.own)
-		put(len(names), pair{plus: uint32(min(r.nameless(at), most))})
+		put(len(names), pair{plus: min(r.nameless(at), most)})
 	}
 	return e.b, 0
 }
@@ -156,8 +156,8 @@ func (r *Records) TakeOver(now time.Time, chunk []byte) error {
 				d.fail()
 			case at < 0 || d.err != nil:
 			case i == len(names):
-				if n := r.nameless(at); !lives && uint64(p.plus) > n { // processes have ended here that have a name there: the larger is a lower bound
-					r.all[at].others += uint64(p.plus) - n
+				if n := r.nameless(at); !lives && p.plus > n { // processes have ended here that have a name there: the larger is a lower bound
+					r.all[at].others += p.plus - n
 				}
 			case names[i] != r.name && !slices.Contains(r.ended, names[i]):
 				r.merge(at, r.placeOf(names[i]), p)

@@ -290,11 +290,11 @@ func (r *Records) unacked(rec *record) uint32 {
 	r.settle(rec)
 	switch {
 	case !r.ready:
-		return rec.own.plus
+		return uint32(min(rec.own.plus, most))
 	case r.live == 0:
 		return 0
 	}
-	return rec.own.plus - rec.base.plus
+	return uint32(min(rec.own.plus-rec.base.plus, most))
 }
 
 // tell has a record told with the next batches.

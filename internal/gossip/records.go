@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tallystick/tallystick/internal/siphash"
 )
@@ -16,7 +17,7 @@ const DefaultRecords = 1 << 15
 
 const (
 	setSize = 16
-	most    = 1<<31 - 1
+	most    = 1<<31 - 1 // of a count
 )
 
 // MostProcesses is how many other processes a record tells apart, dead ones too. Fewer join at a time: then
@@ -56,20 +57,21 @@ type Records struct {
 	dirty   []uint32
 	urgent  bool
 	round   int64 // when the last batches were begun, µs
-	wall    int64 // the newest time of windows, µs
+	wall    int64 // the time of windows, µs: the newest that is known, or what Present has said
 	ready   bool
 	leaving bool
 	waiting map[uint64]*waiting
 	stats   Stats
 }
 
-// A pair counts what one process has admitted of a tally in one window, and what it has refunded.
-type pair struct{ plus, minus uint32 }
+// A pair counts what one process has admitted of a tally in one window, and what it has refunded. Both only rise, so they may
+// be far above what counts: three calls of a billion model tokens, each settled to less, are above what 31 bits hold.
+type pair struct{ plus, minus uint64 }
 
-func (p pair) net() uint32 { return p.plus - p.minus }
+func (p pair) net() uint32 { return uint32(min(p.plus-p.minus, most)) }
 
 // merge raises p to another, and returns by how much each of its counts has risen.
-func (p *pair) merge(o pair) (plus, minus uint32) {
+func (p *pair) merge(o pair) (plus, minus uint64) {
 	was := *p
 	p.plus, p.minus = max(p.plus, o.plus), max(p.minus, o.minus)
 	return p.plus - was.plus, p.minus - was.minus
@@ -165,6 +167,25 @@ func (r *Records) find(key uint64) int {
 
 // sum returns what all have admitted and not given back, as far as is known here.
 func (rec *record) sum() uint32 { return uint32(min(uint64(rec.own.net())+rec.others, most)) }
+
+// begun reports whether the window of a record has begun, by some clock that differs from this one by no more than is permitted.
+func (rec *record) begun(now int64) bool {
+	length := int64(rec.seconds) * 1_000_000
+	return int64(rec.number)*length-now <= min(maxSkew, length/10)
+}
+
+// Present says what time it is. It is called now and then: requests may be late, so they do not tell that a clock was set back.
+func (r *Records) Present(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wall = now.UnixMicro()
+}
+
+// asked returns the time of a request.
+func (r *Records) asked(now time.Time) int64 {
+	r.wall = max(r.wall, now.UnixMicro())
+	return now.UnixMicro()
+}
 
 // over reports whether nothing of a record counts any more.
 func (rec *record) over(now int64) bool {

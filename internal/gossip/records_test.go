@@ -654,3 +654,16 @@ func TestAWindowEndsBeforeItIsTold(t *testing.T) {
 	_, due := a.Next()
 	require.False(t, due)
 }
+
+// A limit of a bought tally that ends with it, since PassTime is another, has what was counted in its window; and the other way round.
+func TestALimitEndsOrHasWindows(t *testing.T) {
+	a, b := two()
+	ends := gossip.Limit{Key: minute(1).Key, Number: uint32(noon.Unix()) + 3600, Bought: true}
+	a.Add(noon, minute(1), 6, 2)
+	carry(t, noon, a, b, 1, 2)
+	require.EqualValues(t, 6, look(b, ends).Sum)
+	b.Add(noon, ends, 1, 1)
+	carry(t, noon, b, a, 2, 1)
+	require.EqualValues(t, 7, look(a, ends).Sum)
+	require.EqualValues(t, 7, look(a, minute(1)).Sum)
+}

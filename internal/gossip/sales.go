@@ -15,13 +15,13 @@ const buyerKept = 24 * 60 * 60
 func (r *Records) Sell(now time.Time, tally Limit, buyers []uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wall = now.UnixMicro()
-	at := r.claim(r.wall, tally.Key, 0, tally.Number)
+	us := r.asked(now)
+	at := r.claim(us, tally.Key, 0, tally.Number)
 	heard := r.all[at].sum() > 0 // since Sold was asked
 	r.all[at].sales = &sales{buyers: buyers}
 	r.add(at, 1, 1)
 	for _, b := range buyers {
-		s := r.buyer(r.wall, b)
+		s := r.buyer(us, b)
 		if s.tally = tally.Key; heard && s.sold > 0 {
 			s.sold-- // the caller counts it
 		}

@@ -32,7 +32,7 @@ type asked struct {
 
 // among returns the limit of a tally as peers know it, in the window of a time.
 func (r *rule) among(now int64, k Key, ends int64) gossip.Limit {
-	l := gossip.Limit{Key: max(1, cells.Mix(uint64(k)^uint64(r.id)<<40)), Seconds: uint32(r.seconds), Number: uint32(now / r.window)}
+	l := gossip.Limit{Key: max(1, cells.Mix(uint64(k)^uint64(r.id)<<40)), Seconds: uint32(r.seconds), Number: uint32(now / r.window), Bought: ends > 0}
 	if r.life > 0 {
 		l.Seconds, l.Number = 0, uint32(ends)
 	}

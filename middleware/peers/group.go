@@ -449,6 +449,7 @@ func (g *Group) tend() {
 	g.mu.Lock()
 	defer g.unlock()
 	now := time.Now()
+	g.records.Present(g.cfg.Now())
 	g.roster.expire(now)
 	for _, t := range g.roster.targets {
 		p := g.peers[t.name]

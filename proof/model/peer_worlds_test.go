@@ -110,9 +110,9 @@ func TestPeerWorlds(t *testing.T) {
 		case found.Broken == "" && !w.loose && e.most != e.over:
 			t.Errorf("%s the bound is not met: %d, and %d", head, e.most, e.over)
 		}
-	}
-	if t.Failed() {
-		return
+		if t.Failed() { // a rule that is broken may have states without end in the next world
+			return
+		}
 	}
 	if *update {
 		require.True(t, kit.Whole(), "the table has long rows too")
