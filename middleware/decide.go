@@ -85,14 +85,6 @@ func (q *call) decide() *Denial {
 	return nil
 }
 
-// atLast takes the time anew, after what may have waited: a function of the program's, which may read a body that comes a byte
-// at a time, or a counter. A request that is decided as of a window that is over would find a count of the present one, and the
-// memory would take that for a clock that has stepped back: the client would have its quota again.
-func (q *call) atLast() {
-	q.at = q.now()
-	q.dc.reply.Fields.Now = q.at.UnixMicro()
-}
-
 // priced returns what prices a request: its route or, if that does not, Config.Cost. It is nil
 // if neither does.
 func (q *call) priced() func(*http.Request) int64 {

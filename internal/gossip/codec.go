@@ -15,7 +15,6 @@ const MaxBuyers = 3
 
 const (
 	version   = 1
-	mostEver  = 1 << 53                                                                                                 // that a process admits of a limit in a window, what came back too
 	mostOfOne = 2*binary.MaxVarintLen32 + 9 + binary.MaxVarintLen32 + 1 + (MostProcesses+2)*(1+2*binary.MaxVarintLen64) // bytes of a record
 )
 

@@ -7,8 +7,6 @@ import (
 	"time"
 )
 
-const maxSkew = 5_000_000 // µs, see limiter
-
 // Hear takes a batch of a peer, up to what is malformed: pairs are absolute. It is to be answered if there is
 // no error: see Answered. Ahead is by how much the peer's clock is ahead of this one at least, where that is
 // more than the skew that is permitted: that part was not taken.

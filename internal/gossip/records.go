@@ -16,8 +16,10 @@ import (
 const DefaultRecords = 1 << 15
 
 const (
-	setSize = 16
-	most    = 1<<31 - 1 // of a count
+	setSize  = 16
+	most     = 1<<31 - 1 // of a count
+	mostEver = 1 << 53   // that a process admits of a limit in a window, what came back too
+	maxSkew  = 5_000_000 // µs, see limiter
 )
 
 // MostProcesses is how many other processes a record tells apart, dead ones too. Fewer join at a time: then
