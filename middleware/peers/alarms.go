@@ -22,12 +22,13 @@ type alarm struct {
 var (
 	membersAlarm   = alarm{slog.LevelInfo, "peers-members", "the list of peers has changed", "compare it with what is deployed"}
 	listAwayAlarm  = alarm{slog.LevelWarn, "peers-list-away", "there is no list of peers, and the last one stays in force", "mend DNS, or what Find asks"}
-	listsAlarm     = alarm{slog.LevelWarn, "peers-lists-differ", "a peer has had another list for a minute", "give all processes the same list"}
+	listsAlarm     = alarm{slog.LevelWarn, "peers-lists-differ", "a peer has had another list for a minute", "give all processes the same list: the log of the member has this line with its own"}
 	unlistedAlarm  = alarm{slog.LevelWarn, "peers-not-listed", "the list of peers has not had this process for a minute: others may not find it", "compare the addresses of this machine, or Self, with the list"}
 	lateAlarm      = alarm{slog.LevelWarn, "peers-late", "a peer does not answer: until it does, a client may get the limit from it again", "see whether it has stopped, is overloaded, or is cut off"}
-	goneAlarm      = alarm{slog.LevelError, "peers-gone", "a peer has not answered for 10 s: what it admits is not known here", "start it again, or take it off the list; if it runs, mend the network, its Secrets or its port"}
+	goneAlarm      = alarm{slog.LevelError, "peers-gone", "a peer has not answered for 10 s or more: what it admits is not known here", "start it again, or take it off the list; if it runs, mend the network, its Secrets or its port"}
 	backAlarm      = alarm{slog.LevelInfo, "peers-back", "a peer answers", "do nothing"}
 	aloneAlarm     = alarm{slog.LevelWarn, "peers-alone", "no peer has answered in a second: this process starts without their records", "if it is the only one, do nothing; if not, see that its port can be reached, and its Secrets are theirs"}
+	sameAlarm      = alarm{slog.LevelWarn, "peers-same-self", "two processes have said this address for a minute: others may not find one of them", "give each process its own Self"}
 	strangerAlarm  = alarm{slog.LevelWarn, "peers-stranger", "a connection comes from no peer: its hello is not signed by any of our Secrets", "if it is a process of yours, give it the same Secrets; if not, close the port to it"}
 	secretsAlarm   = alarm{slog.LevelWarn, "peers-secrets-differ", "a peer has other Secrets, or has them in another order: neither counts what the other admits", "have the same Secrets in one order everywhere; while they are rotated, do nothing"}
 	versionAlarm   = alarm{slog.LevelWarn, "peers-version", "a peer speaks another version: neither hears the other", "deploy one version everywhere"}
@@ -38,24 +39,31 @@ var (
 	deafAlarm      = alarm{slog.LevelError, "peers-deaf", "this process cannot be reached by its peers any more", "start it again; if its port is taken, free that"}
 )
 
-// alarms tell each trouble of each member at most once a minute.
+// A ringing is the last line of an alarm about a member.
+type ringing struct {
+	at   time.Time
+	over bool
+}
+
+// alarms tell each trouble of each member at most once a minute. The end of what was told, and an error that comes again
+// after its end, are told at once.
 type alarms struct {
 	log   *slog.Logger
-	rang  map[[2]string]time.Time // by code and member
-	lines []func()                // to be written
+	rang  map[[2]string]ringing // by code and member
+	lines []func()              // to be written
 }
 
 // ring has a line written about a member, or, where that is "", about this process.
 func (a *alarms) ring(of alarm, member string, args ...any) {
 	now, key := time.Now(), [2]string{of.code, member}
 	last, known := a.rang[key]
-	if known && now.Sub(last) < time.Minute {
+	if known && now.Sub(last.at) < time.Minute && of != backAlarm && !(last.over && of.level == slog.LevelError) {
 		return
 	}
 	if len(a.rang) > 4*maxMembers {
 		clear(a.rang)
 	}
-	a.rang[key] = now
+	a.rang[key] = ringing{at: now}
 	line := []any{"code", of.code}
 	if member != "" {
 		line = append(line, "member", member)
@@ -69,10 +77,14 @@ func (a *alarms) ring(of alarm, member string, args ...any) {
 	a.lines = append(a.lines, func() { a.log.Log(context.Background(), of.level, "tallystick: "+of.message, line...) })
 }
 
-// over reports whether an alarm about a member has rung since it was last over. The next one rings at once.
-func (a *alarms) over(of alarm, member string) bool {
-	key := [2]string{of.code, member}
-	_, rang := a.rang[key]
-	delete(a.rang, key)
-	return rang
+// over reports whether one of these alarms about a member has rung since it was last over.
+func (a *alarms) over(member string, these ...alarm) (told bool) {
+	for _, of := range these {
+		key := [2]string{of.code, member}
+		if last, rang := a.rang[key]; rang && !last.over {
+			a.rang[key] = ringing{last.at, true}
+			told = true
+		}
+	}
+	return told
 }

@@ -28,6 +28,7 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 		&listsAlarm:     {member, "ours", list},
 		&unlistedAlarm:  {"", "list", list},
 		&lateAlarm:      {member},
+		&sameAlarm:      {member},
 		&goneAlarm:      {member, "error", errors.New("dial tcp 10.0.0.8:9000: connect: connection refused")},
 		&backAlarm:      {member},
 		&aloneAlarm:     {""},
@@ -42,7 +43,7 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 	}
 	for a, args := range all {
 		var log bytes.Buffer
-		g := Group{alarms: alarms{log: slog.New(slog.NewTextHandler(&log, nil)), rang: map[[2]string]time.Time{}}}
+		g := Group{alarms: alarms{log: slog.New(slog.NewTextHandler(&log, nil)), rang: map[[2]string]ringing{}}}
 		g.mu.Lock()
 		g.ring(*a, args[0].(string), args[1:]...)
 		g.unlock()
@@ -54,21 +55,32 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 	require.Len(t, regexp.MustCompile(`= alarm\{slog\.`).FindAll(source, -1), len(all))
 }
 
-// A line about a member comes once a minute, whatever is said of others.
+// A line about a member comes once a minute, whatever is said of others, and its end is told if it was.
 func TestAlarmsAreRare(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		log := new(text)
-		a := alarms{log: slog.New(slog.NewTextHandler(log, nil)), rang: map[[2]string]time.Time{}}
+		a := alarms{log: slog.New(slog.NewTextHandler(log, nil)), rang: map[[2]string]ringing{}}
 		lines := func() int { return len(a.lines) }
 		for range 3 {
 			a.ring(lateAlarm, "a:1")
 			a.ring(lateAlarm, "b:1")
+		}
+		require.Equal(t, 2, lines())
+		require.True(t, a.over("a:1", lateAlarm))
+		a.ring(lateAlarm, "a:1")
+		require.False(t, a.over("a:1", lateAlarm), "it has not been told")
+		time.Sleep(time.Minute - 1)
+		a.ring(lateAlarm, "a:1")
+		require.Equal(t, 2, lines())
+		time.Sleep(1)
+		a.ring(lateAlarm, "a:1")
+		require.Equal(t, 3, lines())
+		for range 2 {
+			a.ring(goneAlarm, "a:1")
+			require.True(t, a.over("a:1", goneAlarm))
 			a.ring(backAlarm, "a:1")
 		}
-		require.Equal(t, 3, lines())
-		time.Sleep(time.Minute)
-		a.ring(lateAlarm, "a:1")
-		require.Equal(t, 4, lines())
+		require.Equal(t, 7, lines())
 		for _, member := range addresses(10_000) {
 			a.ring(lateAlarm, member)
 		}

@@ -3,6 +3,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -31,6 +32,7 @@ type peer struct {
 	address string
 	wire    *wire // nil: there is no connection now
 	late    bool
+	met     time.Time
 	heard   time.Time // the last frame
 	status  time.Time // the last that it was sent
 	asked   bool      // a batch on this wire has no answer
@@ -218,10 +220,10 @@ func (g *Group) meet(w *wire) *peer {
 	}
 	if p == nil {
 		g.era++
-		p = &peer{name: name, address: w.theirs.address, era: g.era}
+		p = &peer{name: name, address: w.theirs.address, met: now, era: g.era}
 		g.peers[name] = p
 		g.records.Joined(g.pace(), name)
-		if gone, alone := g.over(goneAlarm, p.address), g.over(aloneAlarm, ""); gone || alone {
+		if silent, alone := g.over(p.address, lateAlarm, goneAlarm), g.over("", aloneAlarm); silent || alone {
 			g.ring(backAlarm, p.address)
 		}
 	} else if p.asked {
@@ -323,7 +325,9 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 		w.unread.Store(0)
 		if g.records.Answered(g.pace(), p.name) {
 			p.late = false
-			g.ring(backAlarm, p.address)
+			if g.over(p.address, lateAlarm) {
+				g.ring(backAlarm, p.address)
+			}
 		}
 		if at, ok := g.records.Next(); ok && at.Before(g.due) {
 			poke(g.wake)
@@ -358,7 +362,10 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 	return true
 }
 
-var errFrame = errors.New("a frame that it may not send now")
+var (
+	errFrame  = errors.New("a frame that it may not send now")
+	errSilent = errors.New("it says nothing")
+)
 
 // learn reads how a peer is. A frame may be read late, but never before it was written: so a clock that seems behind is
 // for the other end to tell.
@@ -451,6 +458,27 @@ func (g *Group) tend() {
 	now := time.Now()
 	g.records.Present(g.cfg.Now())
 	g.roster.expire(now)
+	heard := make(map[string]*peer, len(g.peers)) // by the address that each says
+	for _, p := range g.peers {
+		if now.Sub(p.heard) > silence {
+			g.gone++
+			g.forget(p)
+			if !slices.ContainsFunc(g.roster.targets, func(t *target) bool { return t.name == p.name || t.address == p.address }) {
+				g.ring(goneAlarm, p.address, "error", errSilent) // else it is told below, unless the address is heard
+			}
+			continue
+		}
+		if now.Sub(p.status) >= statusEvery {
+			g.say(p, true)
+		}
+		if p.wire != nil {
+			o := heard[p.address]
+			if o != nil && min(p.heard.Sub(o.met), o.heard.Sub(p.met)) > patience || p.address == g.cfg.Self && p.heard.Sub(p.met) > patience {
+				g.ring(sameAlarm, p.address)
+			}
+			heard[p.address] = p
+		}
+	}
 	for _, t := range g.roster.targets {
 		p := g.peers[t.name]
 		switch {
@@ -458,14 +486,21 @@ func (g *Group) tend() {
 			if t.listed {
 				g.listedAt = now
 			}
+			continue
 		case p != nil && p.wire != nil:
-			t.answered = now
+			t.answered = p.heard
+			if !p.late && g.over(t.address, lateAlarm, goneAlarm) { // they were about a process before it, or about its name in the list
+				g.ring(backAlarm, t.address)
+			}
 		case !t.dialing && !g.leaving:
 			t.dialing = true
 			g.ended.Go(func() { g.dial(t) })
 		}
-		if t.name != g.ours.name && now.Sub(t.answered) > silence && p == nil {
-			g.ring(goneAlarm, t.address, "error", t.err)
+		if o := heard[t.address]; o != nil { // a process that was started again and not dialed yet
+			t.answered = o.heard
+		}
+		if p == nil && now.Sub(t.answered) > silence {
+			g.ring(goneAlarm, t.address, "error", cmp.Or(t.err, errSilent))
 		}
 	}
 	if g.roster.list != nil && !g.leaving && now.Sub(g.listedAt) > patience {
@@ -476,17 +511,6 @@ func (g *Group) tend() {
 		if evicted := g.records.Stats().Evicted; evicted > g.evicted {
 			g.evicted = evicted
 			g.ring(fullAlarm, "", "evicted", evicted)
-		}
-	}
-	for _, p := range g.peers {
-		if now.Sub(p.heard) > silence {
-			g.gone++
-			g.ring(goneAlarm, p.address)
-			g.forget(p)
-			continue
-		}
-		if now.Sub(p.status) >= statusEvery {
-			g.say(p, true)
 		}
 	}
 }

@@ -3,7 +3,11 @@
 package peers
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"regexp"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -154,6 +158,7 @@ func TestASilentPeerHoldsUpNoOther(t *testing.T) {
 			require.Equal(t, []string{list[1]}, all[0].Stats().Heard)
 			time.Sleep(test.cut - time.Second)
 			require.Contains(t, all[0].log.String(), "code="+test.code+" ")
+			require.NotContains(t, all[0].log.String(), "code=peers-back ")
 			w.cut(nil)
 			took := until(t, func() bool {
 				return all[2].sum() == 1100 && all[1].sum() == 1100 && all[0].sum() == 1100 && all[0].Stats().Silent == nil
@@ -163,6 +168,14 @@ func TestASilentPeerHoldsUpNoOther(t *testing.T) {
 			require.Contains(t, all[0].log.String(), "code=peers-back member=10.0.0.3:9000 ")
 			time.Sleep(time.Second)
 			require.Equal(t, 3, w.open())
+			w.cut(away(list[2], list[0], list[1]))
+			all[0].add(1)
+			time.Sleep(time.Second)
+			require.Equal(t, list[2:], all[0].Stats().Silent)
+			w.cut(nil)
+			time.Sleep(time.Second)
+			require.Empty(t, all[0].Stats().Silent)
+			require.Equal(t, strings.Count(all[0].log.String(), "code=peers-late "), strings.Count(all[0].log.String(), "code=peers-back "))
 			closeAll(all...)
 		})
 	}
@@ -239,6 +252,91 @@ func TestAnAddressIsStartedAgain(t *testing.T) {
 		time.Sleep(silence + time.Second)
 		require.Equal(t, []string{list[1]}, all[0].Stats().Heard)
 		require.Empty(t, all[0].Stats().Silent)
+		closeAll(all...)
+	})
+}
+
+// What the log says last of an address is so, whether the list has it by its name or not, and a death is one line.
+func TestTheLastWordIsTrue(t *testing.T) {
+	for name, c := range map[string]struct {
+		told bool // a request comes while it is away, and not when it is back
+		back time.Duration
+		host string
+		says []string
+	}{
+		"before it is dropped": {true, 2 * time.Second, "10.0.0.2", []string{"late 10.0.0.2", "back 10.0.0.2"}},
+		"and then told":        {false, 2 * time.Second, "10.0.0.2", []string{"late 10.0.0.2", "back 10.0.0.2"}},
+		"later":                {true, 13 * time.Second, "10.0.0.2", []string{"late 10.0.0.2", "gone 10.0.0.2", "back 10.0.0.2"}},
+		"later, by its name":   {true, 13 * time.Second, "b", []string{"late 10.0.0.2", "gone b", "back 10.0.0.2", "back b"}},
+	} {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			w, list := newWorld(t), []string{"10.0.0.1:9000", c.host + ":9000"}
+			unnamed := func(c *Config) {
+				dial := c.Dial
+				c.Self, c.Members = "", list
+				c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+					return dial(ctx, network, strings.Replace(address, "b:", "10.0.0.2:", 1))
+				}
+			}
+			a := w.start(list[0], unnamed)
+			b := w.start("10.0.0.2:9000", unnamed)
+			time.Sleep(time.Minute)
+			a.log.Reset()
+			w.kill(b)
+			if c.told {
+				a.add(1)
+			}
+			time.Sleep(c.back)
+			b = w.start("10.0.0.2:9000", unnamed)
+			if !c.told {
+				a.add(1)
+			}
+			time.Sleep(time.Second)
+			require.Equal(t, []string{"10.0.0.2:9000"}, a.Stats().Heard)
+			require.Empty(t, a.Stats().Silent)
+			time.Sleep(2 * time.Minute)
+			var says []string
+			for _, line := range regexp.MustCompile(`code=peers-(\w+) member=([\w.]+):9000 `).FindAllStringSubmatch(a.log.String(), -1) {
+				says = append(says, line[1]+" "+line[2])
+			}
+			require.Equal(t, c.says, says)
+			require.NotContains(t, a.log.String(), "<nil>")
+			require.EqualValues(t, 1, a.Stats().Gone)
+			closeAll(a, b)
+		})
+	}
+}
+
+// Others tell when two processes have said one address for a minute, and so does a process whose own address another says.
+// A process that is started again at an address is no alarm, though the connection to the one before it has not ended.
+func TestTwoProcessesSayOneAddress(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(2)
+		elsewhere := func(c *Config) { c.Dial = w.dial("10.0.0.3:9000") }
+		a := w.start(list[0], members(list...))
+		before := w.start(list[1], members(list...))
+		w.cut(away(list[1], list[0])) // its machine has no power
+		time.Sleep(100 * time.Millisecond)
+		b := w.start(list[1], members(list...), elsewhere)
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, list[1:], a.Stats().Heard)
+		require.NotContains(t, a.log.String(), "peers-same-self")
+		w.kill(before)
+		w.cut(nil)
+		twin := w.start(list[1], members(list...), elsewhere, func(c *Config) { c.Listener = w.listen("10.0.0.3:9000") })
+		w.mu.Lock()
+		w.hosts[list[1]] = b.listener.(*host).conns
+		w.mu.Unlock()
+		time.Sleep(patience - 2*time.Second)
+		require.Equal(t, []string{list[1], list[1]}, a.Stats().Heard)
+		all := []*member{a, b, twin}
+		for _, m := range all {
+			require.NotContains(t, m.log.String(), "peers-same-self", "a deploy may take a minute")
+		}
+		time.Sleep(8 * time.Second)
+		for _, m := range all {
+			require.Contains(t, m.log.String(), "code=peers-same-self member=10.0.0.2:9000 ")
+		}
 		closeAll(all...)
 	})
 }

@@ -45,7 +45,7 @@ func open(cfg Config, dns resolver) (*Group, error) {
 	}
 	cfg.Self = cmp.Or(cfg.Self, ":"+portOf([]string{listener.Addr().String()}))
 	g := &Group{
-		cfg: cfg, alarms: alarms{log: cfg.Logger, rang: make(map[[2]string]time.Time)}, dns: dns, listener: listener,
+		cfg: cfg, alarms: alarms{log: cfg.Logger, rang: make(map[[2]string]ringing)}, dns: dns, listener: listener,
 		wake: make(chan struct{}, 1), news: make(chan struct{}, 1), peers: make(map[uint64]*peer), listedAt: time.Now(), opened: time.Now(),
 	}
 	g.ctx, g.stop = context.WithCancel(context.Background())

@@ -172,7 +172,10 @@ func TestNoListYet(t *testing.T) {
 		a.add(1)
 		time.Sleep(20 * time.Millisecond)
 		require.Equal(t, 1, b.sum())
-		closeAll(a, b)
+		w.kill(b)
+		time.Sleep(silence + time.Second)
+		require.Contains(t, a.log.String(), "code=peers-gone member=10.0.0.2:9000 error=\"it says nothing\" ")
+		closeAll(a)
 	})
 }
 

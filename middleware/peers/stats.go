@@ -57,6 +57,6 @@ func (g *Group) Stats() Stats {
 	}
 	slices.Sort(s.Heard)
 	slices.Sort(s.Silent)
-	s.Silent = slices.Compact(s.Silent)
+	s.Silent = slices.Compact(without(s.Silent, s.Heard)) // a process may have been started again at its address
 	return s
 }

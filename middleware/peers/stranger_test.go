@@ -64,7 +64,7 @@ func TestAStrangerHearsNothing(t *testing.T) {
 			}, 0, true},
 			"another secret": {func(conn net.Conn) { _, _ = conn.Write(one.sign(secretOf(9), nil, nonce{})) }, 0, true},
 		} {
-			all[0].alarms.rang = map[[2]string]time.Time{}
+			all[0].alarms.rang = map[[2]string]ringing{}
 			all[0].log.Reset()
 			before := all[0].Stats().Strangers
 			conn := w.knock(list[0])
@@ -356,6 +356,7 @@ func TestMembersThatDiffer(t *testing.T) {
 		require.Contains(t, a.log.String(), "code=peers-stranger from=10.0.0.4 ")
 		time.Sleep(time.Minute)
 		require.Contains(t, a.log.String(), "code=peers-lists-differ member=10.0.0.3:9000 ")
+		require.Contains(t, other.log.String(), "code=peers-lists-differ member=10.0.0.1:9000 ")
 		require.Contains(t, rotated.log.String(), "code=peers-not-listed ")
 		closeAll(a, ahead, other, rotated)
 	})
