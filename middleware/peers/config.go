@@ -82,7 +82,7 @@ func (c Config) withDefaults() (_ Config, errs []error) {
 		ways++
 		list, err := listOf(c.Members)
 		if err != nil {
-			problem("Members", "%v", err)
+			problem("Members", "%v; or set DNS or Find instead", err)
 		}
 		c.Members, named = list, list
 	}
@@ -103,7 +103,7 @@ func (c Config) withDefaults() (_ Config, errs []error) {
 	}
 	switch port := portOf(named); {
 	case c.Self == "" && c.Listener == nil && port == "" && errs == nil:
-		problem("Self", "must be host:port of this process in the list, which does not have one port for all")
+		problem("Self", "must be this process's own entry of the list, such as 10.0.0.7:9000, since the list has no one port")
 	case c.Self == "" && port != "":
 		c.Self = ":" + port
 	case c.Self != "" && check(c.Self) != nil:

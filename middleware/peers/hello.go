@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"syscall"
 )
 
 // version is what this package speaks. A hello has one form in all versions, so that two that differ tell so.
@@ -127,8 +129,16 @@ func greet(conn io.ReadWriter, ours hello, secrets [][]byte) (*session, error) {
 		return nil, err
 	}
 	answer, err := readHello(conn)
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return nil, fmt.Errorf("it hangs up at our hello, as one does that has other Secrets: %w", err)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errMalformed):
+		return nil, fmt.Errorf("what listens there is no peer, or only one end has TLS: %w", err)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, fmt.Errorf("it takes the connection and says no hello: %w", err)
+	default:
+		return nil, err
 	}
 	theirs, secret, err := verify(secrets[:1], asked, answer)
 	if secret == nil {

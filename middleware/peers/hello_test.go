@@ -69,6 +69,31 @@ func TestSecretsAreRotated(t *testing.T) {
 	}
 }
 
+// An end that does not answer our hello as a peer does is not said to have other Secrets.
+func TestTheReasonOfAGreeting(t *testing.T) {
+	for reason, c := range map[string]struct {
+		said  string
+		stays bool
+	}{
+		"as one does that has other Secrets: EOF":                                           {"", false},
+		"what listens there is no peer, or only one end has TLS: unexpected EOF":            {"\x15\x03\x03\x00\x02\x02\x32", false},
+		"what listens there is no peer, or only one end has TLS: it does not speak this pr": {"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n", true},
+		"it takes the connection and says no hello: read pipe: i/o timeout":                 {"SSH-2.0\r\n", true},
+	} {
+		here, there := net.Pipe()
+		require.NoError(t, here.SetDeadline(time.Now().Add(100*time.Millisecond)))
+		go func() {
+			_, _ = io.CopyN(io.Discard, there, int64(len(one.sign(secrets[0], nil, nonce{}))))
+			_, _ = io.WriteString(there, c.said)
+			if !c.stays {
+				_ = there.Close()
+			}
+		}()
+		_, err := greet(here, one, secrets)
+		require.ErrorContains(t, err, reason)
+	}
+}
+
 // Two versions tell each other's.
 func TestVersionsAreTold(t *testing.T) {
 	next := two

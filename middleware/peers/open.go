@@ -40,7 +40,7 @@ func open(cfg Config, dns resolver) (*Group, error) {
 	if listener == nil {
 		var err error
 		if listener, err = net.Listen("tcp", cfg.listens()); err != nil {
-			return nil, fmt.Errorf("peers: %w", err)
+			return nil, fmt.Errorf("peers: Self: must be this process's own entry of the list, on this machine, at a port that no other process has: %w", err)
 		}
 	}
 	cfg.Self = cmp.Or(cfg.Self, ":"+portOf([]string{listener.Addr().String()}))

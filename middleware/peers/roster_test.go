@@ -74,14 +74,14 @@ func TestProblems(t *testing.T) {
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v", good, good, &good), "7, 7")
 	for problem, change := range map[string]func(*Config){
 		"Members: \"b\" must be host:port":                 func(c *Config) { c.Members = []string{"b"} },
-		"Members: must be 1 to 64 addresses, not 0":        func(c *Config) { c.Members = []string{} },
+		"64 addresses, not 0; or set DNS or Find instead":  func(c *Config) { c.Members = []string{} },
 		"Members: must be 1 to 64 addresses, not 65":       func(c *Config) { c.Members = addresses(65) },
 		"65535, or a name that begins with _":              func(c *Config) { c.Members, c.DNS = nil, "a" },
 		"Members: set one of Members, DNS and Find, not 0": func(c *Config) { c.Members = nil },
 		"set one of Members, DNS and Find, not 2":          func(c *Config) { c.DNS = "a:1" },
 		"set one of Members, DNS and Find, not 3":          func(c *Config) { c.DNS, c.Find = "a:1", func(context.Context) ([]string, error) { return nil, nil } },
-		"Self: must be host:port of this process":          func(c *Config) { c.Members = []string{"a:1", "b:2"} },
-		"Self: must be host:port of this process in the l": func(c *Config) { c.Members, c.DNS = nil, "_peers._tcp.a" },
+		"10.0.0.7:9000, since the list has no one port":    func(c *Config) { c.Members = []string{"a:1", "b:2"} },
+		"Self: must be this process's own entry of the l":  func(c *Config) { c.Members, c.DNS = nil, "_peers._tcp.a" },
 		"peers: Self: must be one of Members, not a:2":     func(c *Config) { c.Self = "a:2" },
 		"Self: must have port 2 of DNS":                    func(c *Config) { c.Members, c.DNS, c.Self = nil, "a:2", "10.0.0.1:1" },
 		"Secrets: must be 1 to 4, not 0":                   func(c *Config) { c.Secrets = nil },
@@ -96,7 +96,7 @@ func TestProblems(t *testing.T) {
 		require.Nil(t, g)
 	}
 	_, err = Open(Config{Self: "192.0.2.1:9", Members: []string{"192.0.2.1:9"}, Secrets: secrets})
-	require.ErrorContains(t, err, "peers: listen tcp 192.0.2.1:9: ")
+	require.ErrorContains(t, err, "peers: Self: must be this process's own entry of the list, on this machine, at a port that no other process has: listen tcp 192.0.2.1:9: ")
 }
 
 // DNS is asked again and again. That it is away, or names nothing, changes nothing.
