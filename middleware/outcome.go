@@ -64,11 +64,8 @@ const (
 func (o *outcomes) lock(now time.Time) (release func()) {
 	o.mu.Lock()
 	for p := o.first; p != nil && now.Sub(p.since) >= holdTime; p = o.first {
-		at := p.since.Add(holdTime) // when it was due: nothing was counted here since
-		if p.memory.HasPeers() {
-			at = now // they may have counted, and what is under way when a window ends counts in the next
-		}
-		p.charge(at)
+		// As of the moment when it was due: nothing was counted since.
+		p.charge(p.since.Add(holdTime))
 	}
 	return o.mu.Unlock
 }

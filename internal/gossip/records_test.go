@@ -666,4 +666,21 @@ func TestALimitEndsOrHasWindows(t *testing.T) {
 	carry(t, noon, b, a, 2, 1)
 	require.EqualValues(t, 7, look(a, ends).Sum)
 	require.EqualValues(t, 7, look(a, minute(1)).Sum)
+	l := minute(1)
+	require.EqualValues(t, 2, look(a, l).Slack)
+	l.Bought = true
+	require.EqualValues(t, 1, look(a, l).Slack, "whatever its window is")
+}
+
+// What is admitted and comes back has both counts of a pair rise without end, and they do not reach theirs.
+func TestWhatComesBackFillsNoPair(t *testing.T) {
+	a, b := two()
+	for range 5 {
+		a.Add(noon, minute(1), 1<<30, 1<<30)
+		a.Refund(minute(1), 1<<30)
+	}
+	a.Add(noon, minute(1), 3, 2)
+	carry(t, noon, a, b, 1, 2)
+	require.EqualValues(t, 3, look(a, minute(1)).Sum)
+	require.EqualValues(t, 3, look(b, minute(1)).Sum)
 }

@@ -82,9 +82,6 @@ const paidCells = 3
 // Join has m count together with peers, whose memories have joined under the same name. It is called before any other method.
 func (m *Memory) Join(peers *gossip.Records, policy string) { m.peers, m.policy = peers, policy }
 
-// HasPeers reports whether others count too. m may be nil.
-func (m *Memory) HasPeers() bool { return m != nil && m.peers != nil }
-
 // Key returns the key of the tally with the given identity. It differs in
 // every process and for every memory, but among peers.
 func (m *Memory) Key(identity []byte) Key {

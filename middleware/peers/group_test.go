@@ -111,6 +111,20 @@ func TestANewcomerAsksNoNewcomer(t *testing.T) {
 	})
 }
 
+// A process that hears one which starts too is not alone, whatever else its list has.
+func TestTwoThatStartAreNotAlone(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list, first := newWorld(t), addresses(3), make(chan *member)
+		go func() { first <- w.start(list[0], members(list...)) }()
+		second := w.start(list[1], members(list...))
+		for _, m := range []*member{<-first, second} {
+			require.Len(t, m.Stats().Heard, 1)
+			require.NotContains(t, m.log.String(), "peers-alone")
+			closeAll(m)
+		}
+	})
+}
+
 // Without an answer a process starts after a second, and says so.
 func TestAloneAfterASecond(t *testing.T) {
 	for name, silent := range map[string]bool{"nothing listens": false, "it does not answer": true} {

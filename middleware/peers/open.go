@@ -120,7 +120,7 @@ func (g *Group) adopt(list []string) {
 func (g *Group) started(waited time.Duration, source **peer) bool {
 	g.mu.Lock()
 	defer g.unlock()
-	waiting, silent := 0, g.roster.list == nil
+	waiting, silent, heard := 0, g.roster.list == nil, false
 	for _, t := range g.roster.targets {
 		if t.name == 0 && t.err == nil {
 			waiting++
@@ -129,6 +129,7 @@ func (g *Group) started(waited time.Duration, source **peer) bool {
 	}
 	var ready *peer
 	for _, p := range g.peers {
+		heard = heard || p.wire != nil
 		switch {
 		case p.wire == nil:
 			silent = true
@@ -144,7 +145,9 @@ func (g *Group) started(waited time.Duration, source **peer) bool {
 	case from != nil && from.wire != nil && time.Since(from.heard) < aloneAfter && waited < recordsWithin:
 		return false
 	case waited >= aloneAfter:
-		g.ring(aloneAlarm, "")
+		if from != nil || !heard { // else all that answer are starting too
+			g.ring(aloneAlarm, "")
+		}
 	case waiting > 0 && waited < greetFirst:
 		return false
 	case ready != nil:
