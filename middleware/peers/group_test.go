@@ -117,11 +117,12 @@ func TestTwoThatStartAreNotAlone(t *testing.T) {
 		w, list, first := newWorld(t), addresses(3), make(chan *member)
 		go func() { first <- w.start(list[0], members(list...)) }()
 		second := w.start(list[1], members(list...))
-		for _, m := range []*member{<-first, second} {
+		all := []*member{<-first, second}
+		for _, m := range all {
 			require.Len(t, m.Stats().Heard, 1)
 			require.NotContains(t, m.log.String(), "peers-alone")
-			closeAll(m)
 		}
+		closeAll(all...)
 	})
 }
 
