@@ -72,6 +72,9 @@ func counting(of exact.Counter, ids bool) take {
 			call.ID = "0123456789abcdef" + strconv.FormatUint(last.Add(1), 36)
 		}
 		v, err := of.Take(context.Background(), call)
+		if errors.Is(err, exact.ErrNotCounted) { // a starved process has made no connection in a second
+			v, err = of.Take(context.Background(), call)
+		}
 		return passed(v.Admitted, err)
 	}
 }
