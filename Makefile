@@ -78,6 +78,8 @@ $(RACES): race@%: need
 lint: ## gofmt, vet, staticcheck, tidy go.mod files
 	@echo "--- gofmt -l"; out=$$(gofmt -l .); if [[ -n $$out ]]; then echo "not formatted:"; echo "$$out"; exit 1; fi
 	@$(call each,go vet ./...)
+	@echo "--- other systems: go build ./..."
+	@for system in darwin windows plan9; do GOOS=$$system GOARCH=amd64 CGO_ENABLED=0 GOWORK=off go build ./...; done
 	@$(call each,$(STATICCHECK) ./...)
 	@$(call each,go mod tidy -diff)
 	@echo "--- the root module needs no other module of this repository"

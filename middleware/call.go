@@ -29,17 +29,17 @@ type call struct {
 	lines   []string                  // that may be lists of tokens
 	proof   string                    // "": none is shown
 
-	at    time.Time        // when it is decided, see atLast
+	at    time.Time        // when it is decided, see readClock
 	hears hearing          // until peers have heard
 	dc    *decisionContext // the decision, and the fields of the answer
 	who   subject          // the client
 	shown credentials      // what the request shows
 }
 
-// atLast takes the time anew, after what may have waited: a function of the program's, which may read a body that comes a byte
-// at a time, or a counter. A request that is decided as of a window that is over would find a count of the present one, and the
+// readClock reads the clock after what may have waited: a counter, or a function of the program's, which may read a body
+// that comes a byte at a time. A request that is decided as of a window that is over would find a count of the present one, and the
 // memory would take that for a clock that has stepped back: the client would have its quota again.
-func (q *call) atLast() {
+func (q *call) readClock() {
 	q.at = q.now()
 	q.dc.reply.Fields.Now = q.at.UnixMicro()
 }

@@ -49,7 +49,7 @@ func (q *call) decide() *Denial {
 		return nil
 	}
 	if q.who.waited || price != nil || q.units != nil {
-		q.atLast()
+		q.readClock()
 	}
 	q.readTokens()
 	d.tokens, d.tokenErr = uint8(q.shown.accepted), q.shown.fault

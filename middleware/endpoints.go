@@ -121,7 +121,7 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 	}
 	d.tier = q.who.tier
 	if q.who.waited {
-		q.atLast()
+		q.readClock()
 	}
 	answer(q, w)
 }

@@ -41,7 +41,7 @@ func (q *call) decideExact() {
 		if answered := x.refusals.Ask(c.refusal, x.Deadline); answered != nil {
 			defer answered()
 		} else {
-			q.atLast()
+			q.readClock()
 			known = q.findRefusal(&c, d.Cost)
 		}
 	}
@@ -56,7 +56,7 @@ func (q *call) decideExact() {
 	began := time.Now() // of the monotonic clock: how long a call takes is no date
 	v, outcome, err := q.askCounter(&c, d.Cost)
 	d.noteCall(outcome, time.Since(began))
-	q.atLast()
+	q.readClock()
 	q.checks.counterRefuses(q.at, outcome, err, &x.guard)
 	switch outcome {
 	case guardedcall.Answered:

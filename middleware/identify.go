@@ -22,7 +22,7 @@ func (q *call) identify() (v verdict, ok bool) {
 	} else {
 		*id = q.id
 	}
-	q.atLast()
+	q.readClock()
 	switch denial := denialIn(err); {
 	case denial != nil:
 		*id = Identity{}

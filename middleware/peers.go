@@ -50,7 +50,7 @@ func (q *call) untilHeard(charge func()) (busy bool) {
 		if charge(); h.limit == l { // it was not acknowledged in between
 			select {
 			case <-freed:
-				q.atLast()
+				q.readClock()
 			case <-timer.C:
 				busy = true
 			case <-q.ctx.Done():

@@ -4,6 +4,7 @@ package middleware_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -53,6 +55,14 @@ func TestADecisionIsOfThePresent(t *testing.T) {
 		},
 		"an identity": func(cfg *middleware.Config) {
 			cfg.Identity = func(r *http.Request) (middleware.Identity, error) { slow(r); return middleware.PeerAddress(r) }
+		},
+		"a counter in an outage": func(cfg *middleware.Config) {
+			cfg.Exact = &middleware.Exact{Outage: middleware.FailOpen, Deadline: 3 * time.Second, Counter: &altered{OnTake: func(ctx context.Context, _ exact.Call) (exact.Verdict, error) {
+				if time.Now().Unix()%10 == 8 { // it hangs when the slow ones come, and then fails at once
+					<-ctx.Done()
+				}
+				return exact.Verdict{}, exact.ErrNotCounted
+			}}}
 		},
 	} {
 		kit.RunBubble(t, name, func(t *testing.T) {

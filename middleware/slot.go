@@ -73,7 +73,6 @@ func (q *call) enterExact() (v verdict, ok bool) {
 	began := time.Now()
 	answer, outcome, err := q.exact.guard.Take(q.ctx, q.at, q.now, q.callerOf(), call)
 	q.dc.decision.noteCall(outcome, time.Since(began))
-	q.atLast()
 	q.checks.counterRefuses(q.at, outcome, err, &q.exact.guard)
 	otherwise := q.exact.Outage
 	switch outcome {

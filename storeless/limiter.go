@@ -56,8 +56,8 @@ func New(cfg Config) (*Limiter, error) {
 // several are a cost for each limit, in their order, such as one request and its tokens: all are charged, or none is. shown is the
 // tally that the client brings, zero if it brings none. Show only what was signed: see package
 // token. Take returns the tally for the client to bring next time, also after a refusal: the client may not know what
-// others behind its identity have used. Take the time after what may wait, such as the body of a request: a call as of a window that
-// is over looks like a clock that has stepped back, and has the client begin the present window anew. A cost of 0 is admitted and charges nothing. Take
+// others behind its identity have used. Read the clock after what may wait, such as the body of a request. A window that is over looks
+// like a clock that has stepped back: the client would begin the present window anew. A cost of 0 is admitted and charges nothing. Take
 // panics if a cost is negative, or if there are neither one nor as many as limits.
 func (l *Limiter) Take(now time.Time, identity string, shown Tally, cost ...int64) (Tally, Verdict) {
 	var each limiter.Costs

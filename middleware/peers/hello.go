@@ -11,8 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
-	"syscall"
 )
 
 // version is what this package speaks. A hello has one form in all versions, so that two that differ tell so.
@@ -128,15 +128,16 @@ func greet(conn io.ReadWriter, ours hello, secrets [][]byte) (*session, error) {
 	if _, err := conn.Write(asked); err != nil {
 		return nil, err
 	}
+	var op *net.OpError
 	answer, err := readHello(conn)
 	switch {
 	case err == nil:
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return nil, fmt.Errorf("it hangs up at our hello, as one does that has other Secrets: %w", err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errMalformed):
 		return nil, fmt.Errorf("what listens there is no peer, or only one end has TLS: %w", err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, fmt.Errorf("it takes the connection and says no hello: %w", err)
+	case errors.Is(err, io.EOF), errors.As(err, &op) && op.Op == "read": // a reset; each system has its own number for that
+		return nil, fmt.Errorf("it hangs up at our hello, as one does that has other Secrets: %w", err)
 	default:
 		return nil, err
 	}

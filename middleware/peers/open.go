@@ -26,7 +26,7 @@ const (
 
 // Open listens, greets all addresses of the list, and takes over the records of one peer. It returns when requests may be
 // served: a second after it has asked, if no list or no peer answers, and then the log says so. It reports all problems of
-// cfg, each a [storeless.ConfigError].
+// cfg, each a [storeless.ConfigError]. Where it cannot listen at Self the error is one of package net.
 func Open(cfg Config) (*Group, error) {
 	return open(cfg, net.DefaultResolver)
 }
