@@ -84,9 +84,13 @@ func (r *Records) add(at int, cost, slack int64) {
 	}
 	unsent := int64(rec.own.plus - rec.lastTold().plus)
 	// One that waits may have looked before this: what it waits for is told now. So is what the next would wait for.
-	urgent := r.leaving || r.waiting[r.keys[at]] != nil || slack > 2 && int64(r.unacked(rec)) >= slack
-	if urgent || 2*unsent >= slack && unsent >= min(slack, 2) || r.live == 0 {
-		r.tell(at, urgent)
+	switch {
+	case r.leaving || r.waiting[r.keys[at]] != nil || slack > 2 && int64(r.unacked(rec)) >= slack:
+		r.tell(at, atOnce)
+	case 2*unsent >= slack && unsent >= min(slack, 2) || r.live == 0:
+		r.tell(at, soon)
+	case rec.told.seq > 0: // peers have the record: it costs no place there, and few bytes
+		r.tell(at, withOthers)
 	}
 }
 
@@ -140,7 +144,7 @@ func (r *Records) roll(at int, seconds, number uint32) {
 	next.held, next.own.plus = rec.held, uint64(rec.held)
 	r.release(r.keys[at]) // little of the new window is unacknowledged
 	if *rec = next; rec.held > 0 {
-		r.tell(at, true)
+		r.tell(at, atOnce)
 	}
 }
 
@@ -155,7 +159,7 @@ func (r *Records) Refund(l Limit, cost int64) {
 	switch rec := &r.all[at]; {
 	case rec.number == l.Number:
 		rec.own.minus += uint64(min(cost, int64(rec.own.net()-rec.held)))
-		r.tell(at, true)
+		r.tell(at, atOnce)
 	case rec.number == l.Number+1:
 		rec.prev -= uint32(min(cost, int64(rec.prev)))
 	}
@@ -184,7 +188,7 @@ func (r *Records) Settle(l Limit, cost int64, used bool) (rest int64) {
 	rec.held -= held
 	if !used && held > 0 {
 		rec.own.minus += uint64(held)
-		r.tell(at, true)
+		r.tell(at, atOnce)
 	}
 	return cost - int64(held)
 }
@@ -206,7 +210,7 @@ func (r *Records) Wait(l Limit, room int64) (freed <-chan struct{}, ok bool) {
 	r.waiting[l.Key] = w
 	w.requests++
 	if at := r.find(l.Key); at >= 0 && r.all[at].own != r.all[at].lastTold() {
-		r.tell(at, true)
+		r.tell(at, atOnce)
 	}
 	return w.freed, true
 }

@@ -22,7 +22,7 @@
 //  6. A request is admitted if u = 0 or u + cost ≤ f. Else it waits, and is decided anew at each acknowledgement; after
 //     250 ms it is answered 503, and nothing is counted. No more requests wait for a tally than have room.
 //  7. A process tells its pair when half of f is untold (two requests at least, where f is more than one), when a
-//     request waits, and at once after a refund.
+//     request waits, and at once after a refund. A pair that was told before in its window goes with whatever is told.
 //  8. One batch at a time is under way to each peer: at once if a request waits, or where f is more than two the next
 //     would; else each 500 ms, and at least 5 ms apart.
 //  9. An answer acknowledges a batch, and says no more. Of batches that have no room for all, the last acknowledges.

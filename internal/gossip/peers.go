@@ -97,8 +97,8 @@ func (r *Records) Farewell() {
 	defer r.mu.Unlock()
 	r.leaving = true
 	for i := range r.all {
-		if rec := &r.all[i]; r.keys[i] != 0 && rec.own != rec.lastTold() {
-			r.tell(i, true)
+		if rec := &r.all[i]; r.keys[i] != 0 && (rec.dirty || rec.own != rec.lastTold()) {
+			r.tell(i, atOnce)
 		}
 	}
 }
@@ -133,10 +133,13 @@ func (r *Records) Next() (at time.Time, ok bool) {
 
 // nextRound returns when what is dirty is told.
 func (r *Records) nextRound() int64 {
-	if r.urgent {
+	switch r.haste {
+	case atOnce:
 		return r.round + tellAtMost.Microseconds()
+	case soon:
+		return r.round + tellEach.Microseconds()
 	}
-	return r.round + tellEach.Microseconds()
+	return math.MaxInt64
 }
 
 // Batch returns what a peer is to be told now; nil if that is nothing. It is under way until Answered or
@@ -205,7 +208,7 @@ func (r *Records) begin(now int64) {
 		last := len(r.log) - 1
 		r.log = append(slices.DeleteFunc(r.log[:last:last], func(l entry) bool { return r.all[l.at].told.seq != l.seq }), r.log[last])
 	}
-	r.dirty, r.urgent, r.round = r.dirty[:0], false, now
+	r.dirty, r.haste, r.round = r.dirty[:0], withOthers, now
 	for _, p := range r.peers {
 		if p.owes == 0 && p.acked < r.seq {
 			p.owes = now
@@ -298,20 +301,16 @@ func (r *Records) unacked(rec *record) uint32 {
 }
 
 // tell has a record told with the next batches.
-func (r *Records) tell(at int, urgent bool) {
+func (r *Records) tell(at int, when haste) {
 	if len(r.peers) == 0 {
 		return
 	}
-	rec := &r.all[at]
-	if was := rec.dirty; !was {
+	if rec := &r.all[at]; !rec.dirty {
 		rec.dirty = true
 		r.dirty = append(r.dirty, uint32(at))
-		if len(r.dirty) == 1 {
-			r.wake()
-		}
 	}
-	if urgent && !r.urgent {
-		r.urgent = true
+	if when > r.haste {
+		r.haste = when
 		r.wake()
 	}
 }

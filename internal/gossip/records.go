@@ -57,7 +57,7 @@ type Records struct {
 	acked   uint64  // what all live peers have acknowledged
 	log     []entry // of what was put into batches, in order
 	dirty   []uint32
-	urgent  bool
+	haste   haste // of dirty, the most
 	round   int64 // when the last batches were begun, µs
 	wall    int64 // the time of windows, µs: the newest that is known, or what Present has said
 	ready   bool
@@ -275,6 +275,15 @@ type peer struct {
 	last   int64  // when it was sent a batch, µs
 	late   bool
 }
+
+// A haste says when what is dirty is told.
+type haste uint8
+
+const (
+	withOthers haste = iota // when another record is told
+	soon                    // tellEach after the last batches
+	atOnce                  // tellAtMost after them
+)
 
 // A size is a number of processes, and the Unix second in which one of them was gone.
 type size struct {

@@ -89,6 +89,23 @@ func TestTells(t *testing.T) {
 	require.EqualValues(t, 1, a.Look(minute(1), 3).Slack, "L < 2N")
 }
 
+// What was told before in its window goes with whatever is told: less than half of a slack is worth the bytes then, though
+// no batch.
+func TestWhatWasToldGoesWithOthers(t *testing.T) {
+	a, b := two()
+	a.Add(noon, minute(1), 2, 2)
+	carry(t, noon, a, b, 1, 2)
+	a.Add(at(time.Second), minute(1), 1, 2)
+	a.Add(at(time.Second), minute(2), 1, 2)
+	_, due := a.Next()
+	require.False(t, due)
+	a.Add(at(time.Second), minute(3), 2, 2)
+	carry(t, at(time.Second), a, b, 1, 2)
+	require.EqualValues(t, 3, look(b, minute(1)).Sum)
+	require.Zero(t, look(b, minute(2)).Sum, "it was not told before")
+	require.EqualValues(t, 2, look(b, minute(3)).Sum)
+}
+
 // What a batch says is absolute: it may come twice, late, or out of order.
 func TestBatchesAreAbsolute(t *testing.T) {
 	a, b := two()
@@ -291,6 +308,17 @@ func TestFarewell(t *testing.T) {
 	require.EqualValues(t, 1, look(b, minute(1)).Sum)
 	a.Add(noon, minute(1), 1, 5)
 	require.False(t, a.Drained(), "one request was under way")
+
+	a, b = two()
+	a.Add(noon, minute(1), 2, 2)
+	carry(t, noon, a, b, 1, 2)
+	a.Add(noon, minute(2), 2, 2)
+	next := minute(2)
+	next.Number++
+	look(a, next) // the window ends before it is told
+	a.Farewell()
+	require.Nil(t, a.Batch(at(5*ms), 2))
+	require.True(t, a.Drained(), "nothing is untold")
 }
 
 // No more requests wait for a limit than it has room for.

@@ -423,7 +423,7 @@ func (e *explorer) look(n *node, p *process, moment uint8) {
 		}
 		put(us)
 	}
-	for _, f := range []string{"live", "urgent", "ready", "leaving", "oldest"} {
+	for _, f := range []string{"live", "haste", "ready", "leaving", "oldest"} {
 		put(number(r, f))
 	}
 	put(number(r, "wall") / 1_000_000 / 10)
