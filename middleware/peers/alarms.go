@@ -26,7 +26,7 @@ var (
 	unlistedAlarm  = alarm{slog.LevelWarn, "peers-not-listed", "the list of peers has not had this process for a minute: others may not find it", "compare the addresses of this machine, or Self, with the list"}
 	lateAlarm      = alarm{slog.LevelWarn, "peers-late", "a peer does not answer: until it does, a client may get the limit from it again", "see whether it has stopped, is overloaded, or is cut off"}
 	goneAlarm      = alarm{slog.LevelError, "peers-gone", "a peer has not answered for 10 s or more: what it admits is not known here", "start it again, or take it off the list; if it runs, mend the network, its Secrets or its port"}
-	backAlarm      = alarm{slog.LevelInfo, "peers-back", "a peer answers", "do nothing"}
+	backAlarm      = alarm{slog.LevelInfo, "peers-back", "what was said of a peer is over", "do nothing"}
 	aloneAlarm     = alarm{slog.LevelWarn, "peers-alone", "no peer has answered in a second: this process starts without their records", "if it is the only one, do nothing; if not, see that its port can be reached, and its Secrets are theirs"}
 	sameAlarm      = alarm{slog.LevelWarn, "peers-same-self", "two processes have said this address for a minute: others may not find one of them", "give each process its own Self"}
 	strangerAlarm  = alarm{slog.LevelWarn, "peers-stranger", "a connection comes from no peer: its hello is not signed by any of our Secrets", "if it is a process of yours, give it the same Secrets; if not, close the port to it"}
@@ -39,6 +39,16 @@ var (
 	deafAlarm      = alarm{slog.LevelError, "peers-deaf", "this process cannot be reached by its peers any more", "start it again; if its port is taken, free that"}
 )
 
+// Why what was said of a member is over.
+const (
+	answers  = "it answers"
+	ended    = "it has said farewell"
+	unlisted = "it is on no list"
+)
+
+// About is what an alarm has rung about: its code, and a member.
+type about struct{ code, member string }
+
 // A ringing is the last line of an alarm about a member.
 type ringing struct {
 	at   time.Time
@@ -49,13 +59,13 @@ type ringing struct {
 // after its end, are told at once.
 type alarms struct {
 	log   *slog.Logger
-	rang  map[[2]string]ringing // by code and member
-	lines []func()              // to be written
+	rang  map[about]ringing
+	later []func() // to be written
 }
 
 // ring has a line written about a member, or, where that is "", about this process.
 func (a *alarms) ring(of alarm, member string, args ...any) {
-	now, key := time.Now(), [2]string{of.code, member}
+	now, key := time.Now(), about{of.code, member}
 	last, known := a.rang[key]
 	if known && now.Sub(last.at) < time.Minute && of != backAlarm && !(last.over && of.level == slog.LevelError) {
 		return
@@ -74,17 +84,20 @@ func (a *alarms) ring(of alarm, member string, args ...any) {
 		}
 	}
 	line = append(append(line, args...), "remedy", of.remedy, "page", page+of.code)
-	a.lines = append(a.lines, func() { a.log.Log(context.Background(), of.level, "tallystick: "+of.message, line...) })
+	a.later = append(a.later, func() { a.log.Log(context.Background(), of.level, "tallystick: "+of.message, line...) })
 }
 
-// over reports whether one of these alarms about a member has rung since it was last over.
-func (a *alarms) over(member string, these ...alarm) (told bool) {
-	for _, of := range these {
-		key := [2]string{of.code, member}
-		if last, rang := a.rang[key]; rang && !last.over {
+// over tells that what has rung about a member since it was last over is over, if anything has. One that answers ends what
+// has rung about a process that is alone.
+func (a *alarms) over(member, because string) {
+	told := false
+	for _, key := range []about{{lateAlarm.code, member}, {goneAlarm.code, member}, {aloneAlarm.code, ""}} {
+		if last, rang := a.rang[key]; rang && !last.over && (key.member == member || because == answers) {
 			a.rang[key] = ringing{last.at, true}
 			told = true
 		}
 	}
-	return told
+	if told {
+		a.ring(backAlarm, member, "because", because)
+	}
 }

@@ -68,13 +68,14 @@ type Group struct {
 	roster    roster
 	peers     map[uint64]*peer
 	era       uint64
-	due       time.Time // when run looks again
-	opened    time.Time // where the clock of pace begins
-	listedAt  time.Time // when the list had this process last
-	counted   time.Time // when it was last looked for evicted records
-	evicted   uint64    // as there were then
-	ready     byte      // 1: it has the records of its fleet, or must do without
-	leaving   bool
+	due       time.Time           // when run looks again
+	opened    time.Time           // where the clock of pace begins
+	listedAt  time.Time           // when the list had this process last
+	counted   time.Time           // when it was last looked for evicted records
+	evicted   uint64              // as there were then
+	ready     byte                // 1: it has the records of its fleet, or must do without
+	leaving   bool                // it greets none
+	left      bool                // it has said farewell
 	unknown   [strangers]net.Conn // connections that have not shown a secret
 	next      int                 // where the next has its place
 	strangers uint64
@@ -83,10 +84,10 @@ type Group struct {
 
 // unlock unlocks mu, and writes what there is to say: a log may be slow, and so may a connection.
 func (g *Group) unlock() {
-	lines := g.lines
-	g.lines = nil
+	later := g.later
+	g.later = nil
 	g.mu.Unlock()
-	for _, write := range lines {
+	for _, write := range later {
 		write()
 	}
 }
@@ -214,7 +215,7 @@ func (g *Group) meet(w *wire) *peer {
 		g.ring(manyAlarm, w.theirs.address)
 	}
 	lives := p != nil && p.wire != nil && now.Sub(p.heard) < 2*statusEvery
-	if name == g.ours.name || g.leaving || many || lives && p.wire.dialed != w.dialed && w.dialed != (g.ours.name < name) {
+	if name == g.ours.name || g.ctx.Err() != nil || many || lives && p.wire.dialed != w.dialed && w.dialed != (g.ours.name < name) {
 		w.close()
 		return nil
 	}
@@ -223,9 +224,7 @@ func (g *Group) meet(w *wire) *peer {
 		p = &peer{name: name, address: w.theirs.address, met: now, era: g.era}
 		g.peers[name] = p
 		g.records.Joined(g.pace(), name)
-		if silent, alone := g.over(p.address, lateAlarm, goneAlarm), g.over("", aloneAlarm); silent || alone {
-			g.ring(backAlarm, p.address)
-		}
+		g.over(p.address, answers)
 	} else if p.asked {
 		g.records.Lost(name)
 	}
@@ -240,7 +239,10 @@ func (g *Group) meet(w *wire) *peer {
 	g.say(p, false)
 	g.say(p, true)
 	if p.pulling {
-		g.pull(p)
+		p.pulled = 0 // all is asked for again, when it says which era it is
+	}
+	if g.left {
+		g.post(w, farewellFrame, nil, nil)
 	}
 	poke(g.wake)
 	poke(g.news)
@@ -266,7 +268,13 @@ func (g *Group) say(p *peer, room bool) {
 			b = append(append(b, o.address...), '\n')
 		}
 	}
-	p.wire.send(statusFrame, nil, b)
+	g.post(p.wire, statusFrame, nil, b)
+}
+
+// post has a frame written when mu is unlocked. What is posted to one wire keeps its order.
+func (g *Group) post(w *wire, kind byte, head, content []byte) {
+	w.put(kind, head, content)
+	g.later = append(g.later, w.flush)
 }
 
 // pull asks a peer for all of its records, beginning with the first chunk.
@@ -278,7 +286,7 @@ func (g *Group) pull(p *peer) {
 // want asks a peer for a chunk.
 func (g *Group) want(p *peer) {
 	if p.wire != nil {
-		p.wire.send(wantFrame, binary.BigEndian.AppendUint32(nil, p.place), nil)
+		g.post(p.wire, wantFrame, binary.BigEndian.AppendUint32(nil, p.place), nil)
 	}
 }
 
@@ -319,15 +327,13 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 			g.ring(clockAlarm, p.address, "ahead", ahead.Round(100*time.Millisecond))
 		}
 		w.unread.Store(0) // it has read the last answer
-		g.lines = append(g.lines, func() { w.send(answerFrame, nil, nil) })
+		g.later = append(g.later, func() { w.send(answerFrame, nil, nil) })
 	case kind == answerFrame && p.asked:
 		p.asked = false
 		w.unread.Store(0)
 		if g.records.Answered(g.pace(), p.name) {
 			p.late = false
-			if g.over(p.address, lateAlarm) {
-				g.ring(backAlarm, p.address)
-			}
+			g.over(p.address, answers)
 		}
 		if at, ok := g.records.Next(); ok && at.Before(g.due) {
 			poke(g.wake)
@@ -336,7 +342,7 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 		g.learn(p, content)
 	case kind == wantFrame && len(content) == 4:
 		chunk, next := g.records.Chunk(g.cfg.Now(), binary.BigEndian.Uint32(content))
-		w.send(chunkFrame, binary.BigEndian.AppendUint32(content, next), chunk)
+		g.post(w, chunkFrame, binary.BigEndian.AppendUint32(content, next), chunk)
 	case kind == chunkFrame && len(content) >= 8 && p.pulling && p.place == binary.BigEndian.Uint32(content):
 		if err = g.records.TakeOver(g.cfg.Now(), content[8:]); err == nil {
 			if p.place = binary.BigEndian.Uint32(content[4:]); p.place == 0 {
@@ -347,6 +353,7 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 		}
 	case kind == farewellFrame:
 		g.forget(p)
+		g.over(p.address, ended)
 		if i := slices.IndexFunc(g.roster.targets, func(t *target) bool { return t.name == p.name }); i >= 0 {
 			g.roster.targets[i].answered = p.heard.Add(patience) // lists have it for a while
 		}
@@ -384,9 +391,9 @@ func (g *Group) learn(p *peer, content []byte) {
 	g.roster.hear(string(content[25:]), p.heard)
 	if era := binary.BigEndian.Uint64(content[16:]); era != 0 { // else it is the first frame
 		p.theirs, p.ready = era, content[24] == 1
-	}
-	if p.theirs != p.pulled && g.ready == 1 {
-		g.pull(p)
+		if era != p.pulled && (g.ready == 1 || p.pulling) {
+			g.pull(p)
+		}
 	}
 }
 
@@ -438,7 +445,7 @@ func (g *Group) tell() time.Duration {
 			if batch := g.records.Batch(now, name); batch != nil {
 				if p.asked = true; p.wire != nil {
 					w := p.wire
-					g.lines = append(g.lines, func() { w.send(tellFrame, nil, batch) })
+					g.later = append(g.later, func() { w.send(tellFrame, nil, batch) })
 				}
 			}
 		}
@@ -451,34 +458,63 @@ func (g *Group) tell() time.Duration {
 	return at.Sub(now)
 }
 
-// tend greets what the list has and this process does not hear, and drops what is silent.
+// tend does what is due from time to time.
 func (g *Group) tend() {
 	g.mu.Lock()
 	defer g.unlock()
 	now := time.Now()
 	g.records.Present(g.cfg.Now())
 	g.roster.expire(now)
-	heard := make(map[string]*peer, len(g.peers)) // by the address that each says
+	g.drop(now)
+	g.greet(now, g.attend(now))
+	g.lapse()
+	if g.roster.list != nil && !g.leaving && now.Sub(g.listedAt) > patience {
+		g.ring(unlistedAlarm, "", "list", g.roster.list)
+	}
+	if now.Sub(g.counted) >= silence { // it looks at all records
+		g.counted = now
+		if evicted := g.records.Stats().Evicted; evicted > g.evicted {
+			g.evicted = evicted
+			g.ring(fullAlarm, "", "evicted", evicted)
+		}
+	}
+}
+
+// drop forgets peers that are silent.
+func (g *Group) drop(now time.Time) {
 	for _, p := range g.peers {
-		if now.Sub(p.heard) > silence {
-			g.gone++
-			g.forget(p)
-			if !slices.ContainsFunc(g.roster.targets, func(t *target) bool { return t.name == p.name || t.address == p.address }) {
-				g.ring(goneAlarm, p.address, "error", errSilent) // else it is told below, unless the address is heard
-			}
+		if now.Sub(p.heard) <= silence {
 			continue
 		}
+		g.gone++
+		g.forget(p)
+		if !slices.ContainsFunc(g.roster.targets, func(t *target) bool { return t.name == p.name || t.address == p.address }) {
+			g.ring(goneAlarm, p.address, "error", errSilent) // else greet tells it, unless the address is heard
+		}
+	}
+}
+
+// attend says to each peer how this process is. It returns those that are heard, by the address that each says.
+func (g *Group) attend(now time.Time) map[string]*peer {
+	heard := make(map[string]*peer, len(g.peers))
+	for _, p := range g.peers {
 		if now.Sub(p.status) >= statusEvery {
 			g.say(p, true)
 		}
-		if p.wire != nil {
-			o := heard[p.address]
-			if o != nil && min(p.heard.Sub(o.met), o.heard.Sub(p.met)) > patience || p.address == g.cfg.Self && p.heard.Sub(p.met) > patience {
-				g.ring(sameAlarm, p.address)
-			}
-			heard[p.address] = p
+		if p.wire == nil {
+			continue
 		}
+		o := heard[p.address]
+		if o != nil && min(p.heard.Sub(o.met), o.heard.Sub(p.met)) > patience || p.address == g.cfg.Self && p.heard.Sub(p.met) > patience {
+			g.ring(sameAlarm, p.address)
+		}
+		heard[p.address] = p
 	}
+	return heard
+}
+
+// greet dials the addresses of the list that this process does not hear, and tells which of them are gone.
+func (g *Group) greet(now time.Time, heard map[string]*peer) {
 	for _, t := range g.roster.targets {
 		p := g.peers[t.name]
 		switch {
@@ -488,9 +524,8 @@ func (g *Group) tend() {
 			}
 			continue
 		case p != nil && p.wire != nil:
-			t.answered = p.heard
-			if !p.late && g.over(t.address, lateAlarm, goneAlarm) { // they were about a process before it, or about its name in the list
-				g.ring(backAlarm, t.address)
+			if t.answered = p.heard; !p.late { // what was said was about a process before it, or about its name in the list
+				g.over(t.address, answers)
 			}
 		case !t.dialing && !g.leaving:
 			t.dialing = true
@@ -503,14 +538,20 @@ func (g *Group) tend() {
 			g.ring(goneAlarm, t.address, "error", cmp.Or(t.err, errSilent))
 		}
 	}
-	if g.roster.list != nil && !g.leaving && now.Sub(g.listedAt) > patience {
-		g.ring(unlistedAlarm, "", "list", g.roster.list)
+}
+
+// lapse ends what was said of addresses that are on no list, and at which no peer is.
+func (g *Group) lapse() {
+	known := map[string]bool{"": true}
+	for _, t := range g.roster.targets {
+		known[t.address] = true
 	}
-	if now.Sub(g.counted) >= silence { // it looks at all records
-		g.counted = now
-		if evicted := g.records.Stats().Evicted; evicted > g.evicted {
-			g.evicted = evicted
-			g.ring(fullAlarm, "", "evicted", evicted)
+	for _, p := range g.peers {
+		known[p.address] = true
+	}
+	for about := range g.rang {
+		if !known[about.member] {
+			g.over(about.member, unlisted)
 		}
 	}
 }

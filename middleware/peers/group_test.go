@@ -247,6 +247,65 @@ func TestFarewell(t *testing.T) {
 	})
 }
 
+// A process that is dialed while it ends tells what is untold there too, and says farewell.
+func TestFarewellToANewcomer(t *testing.T) {
+	for name, tells := range map[string]bool{"before it has said farewell": true, "afterwards": false} {
+		kit.RunBubble(t, name, func(t *testing.T) {
+			w, list, starting := newWorld(t), addresses(3), make(chan *member)
+			all := w.fleet(list[:2]...)
+			time.Sleep(time.Second)
+			w.delay.Store(int64(10 * time.Millisecond))
+			w.cut(map[[2]string]bool{{list[1], list[0]}: true}) // so the end takes a while
+			if tells {
+				all[0].add(1)
+			}
+			go func() { starting <- w.start(list[2], members(list...)) }()
+			time.Sleep(15 * time.Millisecond) // it has connected
+			err := all[0].Close(t.Context())
+			newcomer := <-starting
+			if tells {
+				require.ErrorIs(t, err, errUntold)
+				require.Equal(t, 1, newcomer.sum())
+			}
+			w.cut(nil)
+			time.Sleep(30 * time.Second)
+			require.Equal(t, list[1:2], newcomer.Stats().Heard)
+			require.NotContains(t, newcomer.log.String(), "code=", "lists have it for a while")
+			closeAll(all[1], newcomer)
+		})
+	}
+}
+
+// Of a peer that was late, or gone, the log tells the end too where the peer says farewell, or is taken off the list.
+func TestEndsAreTold(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		byDNS := func(c *Config) { c.DNS = "tally.internal:9000" }
+		w.dns.says("10.0.0.1", "10.0.0.2", "10.0.0.3")
+		a, b, c := w.start("10.0.0.1:9000", byDNS), w.start("10.0.0.2:9000", byDNS), w.start("10.0.0.3:9000", byDNS)
+		time.Sleep(time.Second)
+		w.cut(away(a.address, b.address))
+		a.add(1)
+		time.Sleep(time.Second)
+		require.Contains(t, a.log.String(), "code=peers-late member=10.0.0.2:9000 ")
+		go closeAll(b)
+		time.Sleep(farewellAfter / 2)
+		w.cut(nil)
+		time.Sleep(time.Second)
+		require.Contains(t, a.log.String(), `code=peers-back member=10.0.0.2:9000 because="it has said farewell" `)
+
+		w.kill(c)
+		time.Sleep(silence + time.Second)
+		require.Contains(t, a.log.String(), "code=peers-gone member=10.0.0.3:9000 ")
+		require.NotContains(t, a.log.String(), "code=peers-back member=10.0.0.3:9000 ")
+		w.dns.says("10.0.0.1", "10.0.0.4")
+		time.Sleep(every + time.Second)
+		require.Contains(t, a.log.String(), `code=peers-back member=10.0.0.3:9000 because="it is on no list" `)
+		require.NotContains(t, a.log.String(), `code=peers-gone member=10.0.0.2:9000 `)
+		closeAll(a)
+	})
+}
+
 // A process that is started again at an address is another peer.
 func TestAnAddressIsStartedAgain(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {

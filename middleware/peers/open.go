@@ -45,7 +45,7 @@ func open(cfg Config, dns resolver) (*Group, error) {
 	}
 	cfg.Self = cmp.Or(cfg.Self, ":"+portOf([]string{listener.Addr().String()}))
 	g := &Group{
-		cfg: cfg, alarms: alarms{log: cfg.Logger, rang: make(map[[2]string]ringing)}, dns: dns, listener: listener,
+		cfg: cfg, alarms: alarms{log: cfg.Logger, rang: make(map[about]ringing)}, dns: dns, listener: listener,
 		wake: make(chan struct{}, 1), news: make(chan struct{}, 1), peers: make(map[uint64]*peer), listedAt: time.Now(), opened: time.Now(),
 	}
 	g.ctx, g.stop = context.WithCancel(context.Background())
@@ -163,7 +163,7 @@ func (g *Group) started(waited time.Duration, source **peer) bool {
 	g.records.Ready()
 	g.ready = 1
 	for _, p := range g.peers {
-		if g.say(p, true); p.theirs != p.pulled { // it came later
+		if g.say(p, true); p.theirs != p.pulled && !p.pulling { // it came later
 			g.pull(p)
 		}
 	}
@@ -195,15 +195,16 @@ func (g *Group) leave(ctx context.Context) (err error) {
 		err = errUntold
 	}
 	g.mu.Lock()
+	g.left = true
 	for _, p := range g.peers {
 		if p.late {
 			err = errUntold
 		}
 		if p.wire != nil {
-			p.wire.send(farewellFrame, nil, nil)
+			g.post(p.wire, farewellFrame, nil, nil)
 		}
 	}
-	g.mu.Unlock()
+	g.unlock()
 	g.await(ctx, func() bool { // each closes its end when it has read that
 		g.mu.Lock()
 		defer g.mu.Unlock()

@@ -64,7 +64,7 @@ func TestAStrangerHearsNothing(t *testing.T) {
 			}, 0, true},
 			"another secret": {func(conn net.Conn) { _, _ = conn.Write(one.sign(secretOf(9), nil, nonce{})) }, 0, true},
 		} {
-			all[0].alarms.rang = map[[2]string]ringing{}
+			all[0].alarms.rang = map[about]ringing{}
 			all[0].log.Reset()
 			before := all[0].Stats().Strangers
 			conn := w.knock(list[0])
@@ -279,6 +279,35 @@ func TestAHostileMember(t *testing.T) {
 			closeAll(all...)
 		})
 	}
+}
+
+// Records that are asked for when a connection breaks are asked for once on the next, though the peer has begun anew there.
+func TestRecordsAreAskedForOnce(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(1)
+		m := w.start(list[0], members(list...))
+		var conn net.Conn
+		for era := range uint64(3) {
+			if conn != nil {
+				require.NoError(t, conn.Close())
+			}
+			c, s := w.enter(list[0], 9)
+			conn = c
+			said := s.out.append(nil, statusFrame, nil, status(time.Now(), 0, 0, 1))
+			go func() { _, _ = c.Write(s.out.append(said, statusFrame, nil, status(time.Now(), 0, 7+era/2, 1))) }()
+			var wants atomic.Int64
+			go func() {
+				for kind, _, err := s.in.read(c, new([]byte)); err == nil; kind, _, err = s.in.read(c, new([]byte)) {
+					if kind == wantFrame {
+						wants.Add(1)
+					}
+				}
+			}()
+			time.Sleep(100 * time.Millisecond)
+			require.EqualValues(t, 1, wants.Load(), "%d", era)
+		}
+		closeAll(m)
+	})
 }
 
 // More processes than there is room for are turned away, and the log says so. The others are heard all the time.

@@ -49,13 +49,24 @@ func (w *wire) read() (kind byte, content []byte, err error) { return w.in.read(
 
 // send has a frame written.
 func (w *wire) send(kind byte, head, content []byte) {
+	w.put(kind, head, content)
+	w.flush()
+}
+
+// put puts a frame into the queue, which flush has written.
+func (w *wire) put(kind byte, head, content []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.queue = w.out.append(w.queue, kind, head, content)
-	switch n := w.unread.Load() + int64(len(w.queue)); {
-	case len(w.queue) > mostQueued: // it asks, and does not read the answers
+	if w.queue = w.out.append(w.queue, kind, head, content); len(w.queue) > mostQueued { // it asks, and does not read the answers
 		w.close()
-	case w.writing:
+	}
+}
+
+func (w *wire) flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch n := w.unread.Load() + int64(len(w.queue)); {
+	case w.writing || len(w.queue) == 0:
 	case w.tcp && n <= mostUnread:
 		w.unread.Store(n)
 		w.write(w.queue)

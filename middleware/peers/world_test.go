@@ -307,6 +307,7 @@ func members(list ...string) func(*Config) { return func(c *Config) { c.Members 
 
 // kill ends a process without a word.
 func (w *world) kill(m *member) {
+	m.stop() // it meets no other from now on
 	m.mu.Lock()
 	m.leaving = true
 	for _, p := range m.peers {
@@ -315,7 +316,6 @@ func (w *world) kill(m *member) {
 		}
 	}
 	m.mu.Unlock()
-	m.stop()
 	_ = m.listener.Close()
 	m.ended.Wait()
 }
