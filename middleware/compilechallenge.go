@@ -28,7 +28,6 @@ type challenger struct {
 	prices        *sale.Prices
 	passTime      time.Duration // for which a pass is one
 	path          string        // of the endpoints; "": none
-	assets        *assets.Set   // nil without path
 	script, style string        // their URLs
 	pageScript    string        // of a page that opens the one that was asked for
 	pageStyle     string        // of the pages in place of others
@@ -130,9 +129,8 @@ func newChallenger(cfg *Config) (*challenger, error) {
 		ch.work = 0
 	}
 	if c.Path != "" {
-		ch.assets = assets.NewSet()
-		ch.script, ch.style = c.Path+ch.assets.Pinned("tally.js"), c.Path+ch.assets.Pinned("tally.css")
-		ch.pageScript, ch.pageStyle = c.Path+ch.assets.Pinned("page.js"), c.Path+ch.assets.Pinned("page.css")
+		ch.script, ch.style = c.Path+assets.Pinned("tally.js"), c.Path+assets.Pinned("tally.css")
+		ch.pageScript, ch.pageStyle = c.Path+assets.Pinned("page.js"), c.Path+assets.Pinned("page.css")
 	}
 	return ch, nil
 }

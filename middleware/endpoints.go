@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/middleware/internal/assets"
 	"github.com/tallystick/tallystick/middleware/internal/page"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
 	"github.com/tallystick/tallystick/pow"
@@ -22,10 +23,7 @@ import (
 // usual: a file that does not exist, and the pages of a site that has put the endpoints beside them.
 func (c *challenger) answers(asked string) bool {
 	name, below := strings.CutPrefix(asked, c.path)
-	if !below || c.path == "" {
-		return false
-	}
-	if !c.has(name) {
+	if !below || c.path == "" || !isEndpoint(name) {
 		return false
 	}
 	if !c.mounted.Load() {
@@ -34,13 +32,13 @@ func (c *challenger) answers(asked string) bool {
 	return true
 }
 
-// has reports whether there is an endpoint or a file of this name.
-func (c *challenger) has(name string) bool {
+// isEndpoint reports whether there is an endpoint or a file of this name.
+func isEndpoint(name string) bool {
 	switch name {
 	case "challenge", "redeem", "ticket":
 		return true
 	}
-	f, _ := c.assets.Find(name)
+	f, _ := assets.Find(name)
 	return f != nil
 }
 
@@ -51,7 +49,7 @@ func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := e.challenge.below(r.URL.Path)
-	if e.challenge.has(name) && !strings.HasSuffix(name, ".css") && !e.checks.scripts.Load() { // a style sheet comes where scripts are forbidden
+	if isEndpoint(name) && !strings.HasSuffix(name, ".css") && !e.checks.scripts.Load() { // a style sheet comes where scripts are forbidden
 		e.checks.scripts.Store(true)
 	}
 	switch name {
@@ -68,9 +66,9 @@ func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 
 // serveAsset answers a file. Where there is none, the endpoints may have been mounted where no browser looks for them.
 func (e *engine) serveAsset(w http.ResponseWriter, r *http.Request, name string) {
-	f, exact := e.challenge.assets.Find(name)
+	f, exact := assets.Find(name)
 	switch {
-	case f == nil && e.challenge.has(path.Base(name)) && !strings.HasPrefix(r.URL.Path, e.challenge.path):
+	case f == nil && isEndpoint(path.Base(name)) && !strings.HasPrefix(r.URL.Path, e.challenge.path):
 		if e.checks.misplaced.CompareAndSwap(false, true) {
 			e.checks.warn(e.now(), endpointsMisplaced)
 		}

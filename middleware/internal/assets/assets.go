@@ -13,7 +13,7 @@ package assets
 import (
 	"compress/gzip"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"io"
 	"net/http"
@@ -27,93 +27,71 @@ import (
 
 //go:generate go test -run ^TestServedAreTheSourcesMinified$ . -update
 
-//go:embed gzip/tally.js.gz
-var tallyJS string
+//go:embed gzip
+var gzipped embed.FS
 
-//go:embed gzip/fetch.js.gz
-var fetchJS string
-
-//go:embed gzip/texts.js.gz
-var textsJS string
-
-// languages are lines, each the name of a file, a space, and the script with the texts of that language.
-//
-//go:embed gzip/languages.gz
-var languages string
-
-//go:embed gzip/solver.js.gz
-var solverJS string
-
-//go:embed gzip/tally.css.gz
-var tallyCSS string
-
-//go:embed gzip/page.js.gz
-var pageJS string
-
-//go:embed gzip/page.css.gz
-var pageCSS string
+// languages is the last of the files, and the only one that is not served. It has lines, each the name of a file, a
+// space, and the script with the texts of that language.
+const languages = "languages"
 
 // A File is a file for browsers.
 type File struct {
 	name       string
 	compressed string        // or ""
-	tag        string        // of its version
 	plain      func() string // made when it is first asked for: browsers never ask
 }
 
-func newFile(name, compressed, tag string) File {
-	return File{name, compressed, tag, sync.OnceValue(func() string {
-		var plain strings.Builder
-		r, err := gzip.NewReader(strings.NewReader(compressed))
-		if err == nil {
-			_, err = io.Copy(&plain, r)
-		}
+// files are the files and their version: the folder of their pinned URLs, which changes with the content of each.
+var files = sync.OnceValues(func() (all []File, version string) {
+	sum := sha256.New()
+	for _, name := range [...]string{"tally.js", "fetch.js", "texts.js", "solver.js", "tally.css", "page.js", "page.css", languages} {
+		compressed, err := gzipped.ReadFile("gzip/" + name + ".gz")
 		if err != nil {
-			panic("assets: " + name + ": " + err.Error()) // a test has read them all
+			panic("assets: " + err.Error()) // a test has read them all
 		}
-		return plain.String()
-	})}
-}
-
-// A Set is the files of one policy.
-type Set struct {
-	files   []File // the languages are the last, and no file that is served
-	version string // of all files, as a folder of their URLs
-}
-
-// NewSet returns the files. Scripts import each other by relative names. So those in the folder of a version
-// import what never changes, as they do, and a copy of the files works wherever it lies.
-func NewSet() *Set {
-	sum := sha256.Sum256([]byte(tallyJS + fetchJS + textsJS + solverJS + tallyCSS + pageJS + pageCSS + languages))
-	version := hex.EncodeToString(sum[:8])
-	all := &Set{version: version}
-	for _, f := range [...]struct{ name, compressed string }{
-		{"tally.js", tallyJS}, {"fetch.js", fetchJS}, {"texts.js", textsJS}, {"solver.js", solverJS},
-		{"tally.css", tallyCSS}, {"page.js", pageJS}, {"page.css", pageCSS}, {"", languages},
-	} {
-		all.files = append(all.files, newFile(f.name, f.compressed, version))
+		sum.Write(compressed)
+		f := File{name: name, compressed: string(compressed)}
+		f.plain = sync.OnceValue(f.decompress)
+		all = append(all, f)
 	}
-	return all
+	return all, hex.EncodeToString(sum.Sum(nil)[:8])
+})
+
+func (f File) decompress() string {
+	var plain strings.Builder
+	r, err := gzip.NewReader(strings.NewReader(f.compressed))
+	if err == nil {
+		_, err = io.Copy(&plain, r)
+	}
+	if err != nil {
+		panic("assets: " + f.name + ": " + err.Error()) // a test has read them all
+	}
+	return plain.String()
 }
 
-// Pinned returns the name of a file that changes with its content.
-func (all *Set) Pinned(name string) string { return all.version + "/" + name }
+// Pinned returns the name of a file that changes with its content. Scripts import each other by relative names, so those
+// in the folder of a version import what never changes, and a copy of the files works wherever it lies.
+func Pinned(name string) string {
+	_, version := files()
+	return version + "/" + name
+}
 
 // Find returns the file of a name, plain or pinned, and whether it may be kept for ever. A name of
 // another version may not: while instances of both serve, their pages get the file all the same,
 // if not the very same.
-func (all *Set) Find(name string) (f *File, exact bool) {
-	version, plain, pinned := strings.Cut(name, "/")
+func Find(name string) (f *File, exact bool) {
+	all, version := files()
+	folder, plain, pinned := strings.Cut(name, "/")
 	if !pinned {
 		plain = name
-	} else if len(version) != len(all.version) || strings.Trim(version, "0123456789abcdef") != "" {
+	} else if len(folder) != len(version) || strings.Trim(folder, "0123456789abcdef") != "" {
 		return nil, false
 	}
-	exact = version == all.version
-	last := len(all.files) - 1
-	for i := range last {
-		if all.files[i].name == plain {
-			return &all.files[i], exact
+	exact = folder == version
+	served, texts := all[:len(all)-1], all[len(all)-1]
+	for i := range served {
+		if served[i].name == plain {
+			return &served[i], exact
 		}
 	}
 	if !strings.HasPrefix(plain, "texts-") {
@@ -121,12 +99,12 @@ func (all *Set) Find(name string) (f *File, exact bool) {
 	}
 	// Texts of a language are served as they are: compressed one by one they would save a browser 400 bytes, and cost
 	// every program 2 KB. No name finds a part of a text.
-	_, text, found := strings.Cut(all.files[last].plain(), "\n"+plain+" export ")
+	_, text, found := strings.Cut(texts.plain(), "\n"+plain+" export ")
 	if !found {
 		return nil, false
 	}
 	text, _, _ = strings.Cut("export "+text, "\n")
-	return &File{plain, "", all.version, func() string { return text }}, exact
+	return &File{plain, "", func() string { return text }}, exact
 }
 
 // Serve answers a GET or HEAD, with 304 where the client has the same already.
@@ -154,15 +132,16 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request, exact bool) {
 		h.Set("Access-Control-Allow-Origin", "*")
 	}
 	h.Add("Vary", "Accept-Encoding")
+	_, version := files()
 	var body string
 	if f.compressed != "" && httpfield.AcceptsGzip(r.Header["Accept-Encoding"]) {
 		body = f.compressed
-		h.Set("Etag", `"`+f.tag+`"`)
+		h.Set("Etag", `"`+version+`"`)
 		h.Set("Content-Encoding", "gzip")
 		h.Set("Content-Length", strconv.Itoa(len(body))) // ServeContent leaves it out, lest a proxy compresses
 	} else {
 		body = f.plain()
-		h.Set("Etag", `"`+f.tag+`-plain"`) // RFC 9110, section 8.8.3.3: two encodings, two tags
+		h.Set("Etag", `"`+version+`-plain"`) // RFC 9110, section 8.8.3.3: two encodings, two tags
 	}
 	http.ServeContent(w, asked(r), "", time.Time{}, strings.NewReader(body))
 }
