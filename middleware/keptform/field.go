@@ -67,12 +67,11 @@ func (f *fieldWriter) writeField(pair []byte) why {
 		}
 	}
 	before := len(f.page)
-	b := append(f.page, `<input type="hidden" name="`...)
-	b = append(page.AppendEscaped(b, name), `" value="`...)
+	b := page.Add(page.AppendEscaped(page.Add(f.page, `<input type="hidden" name="`), name), `" value="`)
 	if b, ok = appendDecoded(b, value, f.most); !ok {
 		return whyStrange
 	}
-	if b = append(b, "\">\n"...); kind != notSecret {
+	if b = page.Add(b, "\">\n"); kind != notSecret {
 		b = f.appendSecret(b[:before], name, kind)
 	}
 	if f.page = b; len(b) > f.most {
@@ -85,23 +84,20 @@ func (f *fieldWriter) writeField(pair []byte) why {
 // field's name too, if the kind has no label or used it before. The first input has the focus.
 func (f *fieldWriter) appendSecret(b, name []byte, kind secretKind) []byte {
 	before, after, _ := strings.Cut(f.words.Again, "{}")
-	b = append(append(b, "<p><label>"...), before...)
 	label := kind.label(f.words)
-	b = append(b, label...)
+	b = page.Add(b, "<p><label>", before, label)
 	if label != "" && f.asked[kind] {
-		b = append(b, ' ')
+		b = page.Add(b, " ")
 	}
 	if label == "" || f.asked[kind] {
 		b = appendQuoted(b, f.words, name)
 	}
-	b = append(append(b, after...), ` <input type="password" required`...)
+	b = page.Add(b, after, ` <input type="password" required`)
 	if !slices.Contains(f.asked[:], true) {
-		b = append(b, " autofocus"...)
+		b = page.Add(b, " autofocus")
 	}
 	f.asked[kind] = true
-	b = append(b, ` name="`...)
-	b = page.AppendEscaped(b, name)
-	return append(b, "\"></label></p>\n"...)
+	return page.Add(page.AppendEscaped(page.Add(b, ` name="`), name), "\"></label></p>\n")
 }
 
 // maxLabel is how much of a name is shown, in characters.
@@ -119,6 +115,5 @@ func appendQuoted(b []byte, w *words.Form, name []byte) []byte {
 		_, size := utf8.DecodeRune(name[i:])
 		i += size
 	}
-	b = page.AppendEscaped(append(b, before...), name)
-	return append(append(b, more...), after...)
+	return page.Add(page.AppendEscaped(page.Add(b, before), name), more, after)
 }

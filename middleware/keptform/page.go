@@ -32,31 +32,27 @@ func (f *form) page(r *page.Refusal, site string) (b []byte) {
 		}
 	}
 	w := f.language.Page()
-	b = f.appendTop(b, r, site)
-	b = append(b, because(f.language.Form(), f.why)...)
-	b = append(append(append(b, ' '), w.GoBack...), "</p>\n"...)
+	b = page.Add(f.appendTop(b, r, site), because(f.language.Form(), f.why), " ", w.GoBack, "</p>\n")
 	if wait := r.Wait(); wait > 0 {
-		b = append(f.language.AppendWait(append(b, "<p>"...), w.Wait, wait), "</p>\n"...)
+		b = page.Add(f.language.AppendWait(page.Add(b, "<p>"), w.Wait, wait), "</p>\n")
 	}
-	return append(b, "</main>\n"...)
+	return page.Add(b, "</main>\n")
 }
 
 // keptPage returns the page that holds the form, or why it holds none, and room for another page.
 func (f *form) keptPage(r *page.Refusal, site string) (b []byte, why why) {
 	w, words := f.language.Page(), f.language.Form()
 	b = f.appendTop(make([]byte, 0, 4<<10+len(f.body)), r, site)
+	reason := w.Check
 	switch {
 	case r.Setup:
-		b = append(b, w.Setup...)
+		reason = w.Setup
 	case r.Cause == page.QuotaExceeded:
-		b = append(b, w.Many...)
-	default:
-		b = append(b, w.Check...)
+		reason = w.Many
 	}
-	b = append(append(b, ' '), words.Kept...)
 	// The form has no action: that is the URL of the page, which is the one it was sent
 	// to, whatever stands in it.
-	b = append(b, "</p>\n<form method=\"post\" accept-charset=\"utf-8\">\n"...)
+	b = page.Add(b, reason, " ", words.Kept, "</p>\n<form method=\"post\" accept-charset=\"utf-8\">\n")
 	fields := fieldWriter{page: b, most: len(b) + 2*len(f.body) + spare, words: words, isSecret: f.isSecret}
 	if why := fields.write(f.body); why != isKept {
 		return b[:0], why
@@ -64,31 +60,29 @@ func (f *form) keptPage(r *page.Refusal, site string) (b []byte, why why) {
 	b = fields.page
 	script := r.HasScript()
 	if script { // what stands in the element is for a browser that does not run it, for whatever reason
-		b = append(page.AppendCheck(b, r), '>')
+		b = page.Add(page.AppendCheck(b, r), ">")
 	}
-	b = append(b, "<p>"...)
+	b = page.Add(b, "<p>")
 	if wait := r.Wait(); wait > 0 {
 		b = f.language.AppendWait(b, w.Wait, wait)
 	} else {
-		b = append(b, w.Unloaded...)
+		b = page.Add(b, w.Unloaded)
 	}
-	b = append(b, "</p>"...)
+	b = page.Add(b, "</p>")
 	if script {
-		b = append(b, "</tally-check>"...)
+		b = page.Add(b, "</tally-check>")
 	}
-	b = append(append(append(b, "\n<p><button>"...), words.Send...), "</button></p>\n</form>\n"...)
+	b = page.Add(b, "\n<p><button>", words.Send, "</button></p>\n</form>\n")
 	if f.back != "" {
-		b = append(b, `<p><a href="`...)
-		b = page.AppendEscaped(b, f.back)
-		b = append(append(append(b, "\">"...), words.Back...), "</a></p>\n"...)
+		b = page.Add(page.AppendEscaped(page.Add(b, `<p><a href="`), f.back), "\">", words.Back, "</a></p>\n")
 	}
-	return append(b, "</main>\n"...), isKept
+	return page.Add(b, "</main>\n"), isKept
 }
 
 // appendTop appends all before the first text of the page.
 func (f *form) appendTop(b []byte, r *page.Refusal, site string) []byte {
 	element := r.HasScript() && f.why == isKept
-	return append(page.AppendTop(b, r, f.language, element, f.language.Page().Title, site, f.request), "<p>"...)
+	return page.Add(page.AppendTop(b, r, f.language, element, f.language.Page().Title, site, f.request), "<p>")
 }
 
 // because returns the sentence that says why a form is not kept.

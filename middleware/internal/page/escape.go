@@ -4,6 +4,14 @@ package page
 
 import "unicode/utf8"
 
+// Add appends texts that need no escaping.
+func Add(b []byte, texts ...string) []byte {
+	for _, text := range texts {
+		b = append(b, text...)
+	}
+	return b
+}
+
 // AppendEscaped appends s for the text of an element or a quoted attribute.
 func AppendEscaped[text string | []byte](b []byte, s text) []byte {
 	for i := 0; i < len(s); i++ {

@@ -46,7 +46,7 @@ func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site
 	language, opens := words.For(h, r), Opens(r)
 	w := language.Page()
 	script := refusal.Opens(r)
-	title, ancestors := w.Refused, ""
+	title, more, ancestors := w.Refused, "", ""
 	if script && !refusal.Embedded {
 		ancestors = "'self'" // not every browser names the page that frames it, see framedByAnother
 	}
@@ -63,33 +63,30 @@ func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site
 	}
 	b = appendHead(b, language)
 	if opens && refusal.reloads() {
-		b = append(appendRefresh(b, refusal), '\n')
+		b = appendRefresh(b, refusal)
 	}
 	b = appendSheet(b, refusal.PageStyle)
 	if script {
 		b = appendElement(b, refusal)
 		b = appendScript(b, refusal.PageScript)
-	}
-	more := ""
-	if script {
 		more = w.Refused // the title where the page turns out not to open
 	}
 	b = appendTitle(b, title, more, site, r)
 	wait := refusal.Wait()
 	switch {
 	case refusal.Setup:
-		b = append(append(append(b, "<p>"...), w.Setup...), "</p>\n"...)
+		b = Add(b, "<p>", w.Setup, "</p>\n")
 	case script:
 		b = appendSolving(b, refusal, language)
 	case opens:
 		if wait > 0 {
-			b = append(language.AppendWait(append(b, "<p>"...), w.Later, wait), ' ')
-			b = append(appendReload(b, w), "</p>\n"...)
+			b = Add(language.AppendWait(Add(b, "<p>"), w.Later, wait), " ")
+			b = Add(appendReload(b, w), "</p>\n")
 		}
 	default:
 		b = appendUnsent(b, refusal, language)
 	}
-	return append(b, "</main>\n"...)
+	return Add(b, "</main>\n")
 }
 
 // appendSolving appends what has the page opened that was asked for. It is true where no script runs: what the
@@ -97,33 +94,30 @@ func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site
 // it has no scripts, or a policy, a proxy or a blocker keeps the script away. The link is for all.
 func appendSolving(b []byte, refusal *Refusal, language words.Language) []byte {
 	w := language.Page()
-	b = append(b, "<p hidden>"...)
 	if refusal.Challenge.Text == "" { // nothing is for sale, and the script waits
-		b = append(append(append(append(b, w.Many...), ' '), w.Waits...), "</p>\n<form>\n"...)
+		b = Add(b, "<p hidden>", w.Many, " ", w.Waits, "</p>\n<form>\n")
 	} else {
-		b = append(append(append(append(b, w.Opens...), ' '), w.Waits...), " <span>"...)
-		b = append(language.AppendWait(b, w.Takes, onPhone(refusal.Challenge.Work)), "</span></p>\n<form>\n"...)
+		b = Add(b, "<p hidden>", w.Opens, " ", w.Waits, " <span>")
+		b = Add(language.AppendWait(b, w.Takes, onPhone(refusal.Challenge.Work)), "</span></p>\n<form>\n")
 	}
 	b = AppendCheck(b, refusal)
 	for _, text := range [...]struct{ of, is string }{{"sending", w.Opening}, {"wait", w.Waits}, {"unsent", ""}, {"retry", w.Retry}} {
-		b = append(append(b, " text-"...), text.of...)
-		b = append(append(append(b, `="`...), text.is...), '"')
+		b = Add(b, " text-", text.of, `="`, text.is, `"`)
 	}
 	if refusal.Challenge.Text != "" { // the request for one is saved
-		b = append(append(append(b, ` data-challenge="`...), refusal.Challenge.Text...), '"')
+		b = Add(b, ` data-challenge="`, refusal.Challenge.Text, `"`)
 	}
-	b = append(append(b, "><p>"...), w.Unloaded...)
+	b = Add(b, "><p>", w.Unloaded)
 	wait := refusal.Wait()
 	if wait > 0 {
-		b = language.AppendWait(append(b, ' '), w.Later, wait)
+		b = language.AppendWait(Add(b, " "), w.Later, wait)
 	}
-	b = append(b, "</p>"...)
+	b = Add(b, "</p>")
 	if refusal.reloads() {
-		b = append(language.AppendWait(append(b, "<noscript><p>"...), w.Reloads, wait), "</p></noscript>"...)
+		b = Add(language.AppendWait(Add(b, "<noscript><p>"), w.Reloads, wait), "</p></noscript>")
 	}
-	b = append(b, "</tally-check>\n</form>\n<p hidden>"...)
-	b = append(append(b, w.Stuck...), "</p>\n<p>"...)
-	return append(appendReload(b, w), "</p>\n"...)
+	b = Add(b, "</tally-check>\n</form>\n<p hidden>", w.Stuck, "</p>\n<p>")
+	return Add(appendReload(b, w), "</p>\n")
 }
 
 // phone is the hash rate of a slow phone of 2020, as in proof/lab/price; a
@@ -147,22 +141,20 @@ func appendUnsent(b []byte, refusal *Refusal, language words.Language) []byte {
 	if wait == 0 && refusal.Cause != ProofRequired {
 		return b
 	}
-	b = append(b, "<p>"...)
+	b = Add(b, "<p>")
 	if refusal.Cause == ProofRequired {
-		b = append(append(b, w.Check...), ' ')
+		b = Add(b, w.Check, " ")
 	}
 	if wait > 0 {
-		b = language.AppendWait(append(append(b, w.GoBack...), ' '), w.Wait, wait)
+		b = language.AppendWait(Add(b, w.GoBack, " "), w.Wait, wait)
 	} else {
-		b = append(b, w.Script...)
+		b = Add(b, w.Script)
 	}
-	return append(b, "</p>\n"...)
+	return Add(b, "</p>\n")
 }
 
 // appendReload appends a link to the page's own URL, whatever that is.
-func appendReload(b []byte, w *words.Page) []byte {
-	return append(append(append(b, `<a href="">`...), w.Reload...), "</a>"...)
-}
+func appendReload(b []byte, w *words.Page) []byte { return Add(b, `<a href="">`, w.Reload, "</a>") }
 
 // AppendTop begins a page as far as its heading. It has the element, if that is said, and no script of its own.
 func AppendTop(b []byte, refusal *Refusal, language words.Language, element bool, title, site string, r *http.Request) []byte {
@@ -175,8 +167,8 @@ func AppendTop(b []byte, refusal *Refusal, language words.Language, element bool
 
 // appendHead begins every page.
 func appendHead(b []byte, language words.Language) []byte {
-	b = language.AppendAttributes(append(b, "<!doctype html>\n<html"...))
-	return append(b, ">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"...)
+	b = language.AppendAttributes(Add(b, "<!doctype html>\n<html"))
+	return Add(b, ">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n")
 }
 
 // appendSheet appends a link to a style sheet, if there is one.
@@ -184,8 +176,7 @@ func appendSheet(b []byte, url string) []byte {
 	if url == "" {
 		return b
 	}
-	b = append(b, `<link rel="stylesheet" href="`...)
-	return append(AppendEscaped(b, url), "\">\n"...)
+	return Add(AppendEscaped(Add(b, `<link rel="stylesheet" href="`), url), "\">\n")
 }
 
 // modules are what the script of the element imports. A browser that is told of them early loads them along with it
@@ -197,15 +188,13 @@ func appendElement(b []byte, refusal *Refusal) []byte {
 	b = appendScript(appendSheet(b, refusal.Style), refusal.Script)
 	folder := refusal.Script[:strings.LastIndexByte(refusal.Script, '/')+1]
 	for _, name := range modules {
-		b = append(b, `<link rel="modulepreload" href="`...)
-		b = append(append(AppendEscaped(b, folder), name...), "\">\n"...)
+		b = Add(AppendEscaped(Add(b, `<link rel="modulepreload" href="`), folder), name, "\">\n")
 	}
 	return b
 }
 
 func appendScript(b []byte, url string) []byte {
-	b = append(b, `<script type="module" src="`...)
-	return append(AppendEscaped(b, url), "\"></script>\n"...)
+	return Add(AppendEscaped(Add(b, `<script type="module" src="`), url), "\"></script>\n")
 }
 
 // longestHost is how long the name of a host is at most (RFC 1035, section 2.3.4).
@@ -222,30 +211,28 @@ func appendTitle(b []byte, title, other, site string, r *http.Request) []byte {
 			site = ""
 		}
 	}
-	b = append(append(b, "<title>"...), title...)
+	b = Add(b, "<title>", title)
 	if site != "" {
-		b = AppendEscaped(append(b, " – "...), site)
+		b = AppendEscaped(Add(b, " – "), site)
 	}
-	b = append(b, "</title>\n<main>\n"...)
+	b = Add(b, "</title>\n<main>\n")
 	if site != "" {
-		b = append(AppendEscaped(append(b, "<p>"...), site), "</p>\n"...)
+		b = Add(AppendEscaped(Add(b, "<p>"), site), "</p>\n")
 	}
-	b = append(b, "<h1"...)
+	b = Add(b, "<h1")
 	if other != "" {
-		b = append(append(append(b, ` data-else="`...), other...), '"')
+		b = Add(b, ` data-else="`, other, `"`)
 	}
-	return append(append(append(b, '>'), title...), "</h1>\n"...)
+	return Add(b, ">", title, "</h1>\n")
 }
 
 // AppendCheck appends the element, and leaves its tag open.
 func AppendCheck(b []byte, refusal *Refusal) []byte {
-	b = append(b, `<tally-check endpoint="`...)
-	b = AppendEscaped(b, refusal.Base)
+	b = AppendEscaped(Add(b, `<tally-check endpoint="`), refusal.Base)
 	if refusal.Cost > 1 { // the endpoint cannot know
-		b = append(b, `" cost="`...)
-		b = strconv.AppendInt(b, refusal.Cost, 10)
+		b = strconv.AppendInt(Add(b, `" cost="`), refusal.Cost, 10)
 	}
-	return append(b, '"')
+	return Add(b, `"`)
 }
 
 // longestRefresh is how long a page waits by itself. After that the visitor has
@@ -258,7 +245,6 @@ func (r *Refusal) reloads() bool { return r.RoomWait > 0 && r.Wait() <= longestR
 // appendRefresh has the page loaded anew when its wait is over, by a browser that runs
 // no script. Nothing on it could be lost.
 func appendRefresh(b []byte, r *Refusal) []byte {
-	b = append(b, `<noscript><meta http-equiv="refresh" content="`...)
-	b = strconv.AppendInt(b, int64(r.Wait()/time.Second), 10)
-	return append(b, "\"></noscript>"...)
+	b = Add(b, `<noscript><meta http-equiv="refresh" content="`)
+	return Add(strconv.AppendInt(b, int64(r.Wait()/time.Second), 10), "\"></noscript>\n")
 }
