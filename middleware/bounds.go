@@ -114,107 +114,119 @@ func figuresOf(t *tier, claims []claim) (args []any) {
 	return args
 }
 
-// claims are the rows of one tier.
-func (e *engine) claims(t *tier) (all []claim) {
-	add := func(key, client string, g gain) { all = append(all, claim{key, client, g}) }
-	const wide = "holds a whole IPv6 /48"
-	instances := e.instances
-	none := gain(func(int) int64 { return 0 })
-	// one returns what one memory admits of a tally at most. fleet returns the same for the memories of all
-	// instances, where no token carries the count.
-	one := func(p *limiter.Policy) gain {
-		life := time.Duration(limiter.MaxWindow)
-		if t.pass != nil && p == t.pass.policy {
-			life = e.challenge.passLife
-		}
-		return func(i int) int64 { return p.Most(i, min(p.Limit(i).Window, life)) }
+// A reckoner works out what clients get of the limits of one tier.
+type reckoner struct {
+	*engine
+	of *tier
+}
+
+// one returns what one memory admits of a tally at most.
+func (r reckoner) one(p *limiter.Policy) gain {
+	life := time.Duration(limiter.MaxWindow)
+	if r.isPass(p) {
+		life = r.challenge.passLife
 	}
-	fleet := func(p *limiter.Policy) gain {
-		if e.forgets {
-			return func(int) int64 { return math.MaxInt64 }
+	return func(i int) int64 { return p.Most(i, min(p.Limit(i).Window, life)) }
+}
+
+// fleet returns what the memories of all instances admit, where no token carries the count.
+func (r reckoner) fleet(p *limiter.Policy) gain {
+	one := r.one(p)
+	return func(i int) int64 {
+		switch {
+		case r.forgets:
+			return math.MaxInt64
+		case r.hearing && r.of.unit(i) == "": // in another unit a request may cost all of it
+			return one(i) + (r.instances-1)*gossip.Slack(p.Limit(i).Quota, r.instances, r.isPass(p)) // unheard by each of the others
 		}
-		if e.hearing { // what each of the others may have admitted unheard comes to it
-			bought := t.pass != nil && p == t.pass.policy
-			return func(i int) int64 {
-				if t.unit(i) != "" { // a request may cost all of it
-					return times(instances, one(p)(i))
-				}
-				return one(p)(i) + (instances-1)*gossip.Slack(p.Limit(i).Quota, instances, bought)
+		return times(r.instances, one(i))
+	}
+}
+
+// isPass reports whether p are the limits of a tally that is bought.
+func (r reckoner) isPass(p *limiter.Policy) bool { return r.of.pass != nil && p == r.of.pass.policy }
+
+// work returns what a client gets that works on an address or a network that is expected to hide this many crowds: what it
+// has for nothing, and more. A tally that is shown in the window was bought in it, or in the life of a tally before.
+func (r reckoner) work(free gain, shared *limiter.Policy, crowds, seconds int64) gain {
+	c, hashes := r.challenge, seconds*coreHashes
+	if c.mode == EveryRequest {
+		shown := r.instances // how often a proof is good
+		switch {
+		case r.forgets:
+			shown = math.MaxInt64
+		case r.hearing:
+			shown = 1
+		}
+		most := r.fleet(shared)
+		return func(i int) int64 {
+			if r.of.unit(i) != "" {
+				return most(i) // a proof buys one request, whatever that costs
 			}
+			return min(most(i), times(hashes/c.work, shown))
 		}
-		return func(i int) int64 { return times(instances, one(p)(i)) }
 	}
-
-	if x := e.exact; x != nil {
-		counted := gain(func(i int) int64 { return limiter.LimitAs[limiter.Limit](t.exact.Limit(i)).Most(t.limit(i).Window) })
-		add("counted", "whatever it sends", counted)
-		outage := counted
-		if x.Outage == FailOpen || x.Contended == FailOpen {
-			outage = counted.and(func(i int) int64 { return standsIn(t.exact.Limit(i), fleet(t.fallback)(i)) })
-		}
-		add("outage", "the same, and the counter does not answer", outage)
-		add("net48", wide+", each /64 a client", func(i int) int64 { return times(1<<16, counted(i)) })
-		return all
+	sellers, unheard := r.instances, int64(0)
+	if r.hearing {
+		sellers, unheard = 1, r.instances-1
 	}
+	pass := r.fleet(r.of.pass.policy)
+	return free.and(func(i int) int64 {
+		span := int64((r.of.limit(i).Window + c.passLife) / time.Second)
+		return times(c.prices.Most(sellers, crowds, span, hashes)+unheard, pass(i))
+	})
+}
 
-	c, first := e.challenge, t.policy
-	free, free48 := fleet(t.policy), fleet(t.net48)
+const holdsNet48 = "holds a whole IPv6 /48"
+
+// claims are the rows of one tier.
+func (e *engine) claims(t *tier) []claim {
+	r, c := reckoner{e, t}, e.challenge
+	if e.exact != nil {
+		return r.counted()
+	}
+	first, free, free48 := t.policy, r.fleet(t.policy), r.fleet(t.net48)
 	switch {
 	case c == nil || c.mode == EveryRequest && c.work == 0:
 	case c.mode == EveryRequest, c.mode == Newcomers && t.passHolds(): // else what is too dear for a pass is had without one
+		none := gain(func(int) int64 { return 0 })
 		free, free48 = none, none
 	}
 	if c.sellsTallies() && c.mode == Newcomers {
 		first = t.pass.policy
 	}
+	var all []claim
 	if e.transport.kind != MemoryOnly {
-		add("echoes", "echoes its newest token", one(first))
+		all = append(all, claim{"echoes", "echoes its newest token", r.one(first)})
 	}
-	add("drops", "drops its tokens, or sends requests at once", free)
+	all = append(all, claim{"drops", "drops its tokens, or sends requests at once", free})
 	if t.room != nil {
-		add("", "the same, and waits in the waiting room", free.and(fleet(t.room.policy)))
+		all = append(all, claim{"", "the same, and waits in the waiting room", free.and(r.fleet(t.room.policy))})
 	}
 	if c == nil || c.mode == EveryRequest && c.work == 0 {
-		add("net48", wide, free48)
-		return all
+		return append(all, claim{"net48", holdsNet48, free48})
 	}
-	// What work adds, from an address or a network that is expected to hide this many crowds. A tally that is shown in
-	// the window was bought in it, or in the life of a tally before.
-	works := func(free, shared gain, crowds, seconds int64) gain {
-		work := seconds * coreHashes
-		if c.mode == EveryRequest {
-			shown := instances // how often a proof is good
-			switch {
-			case e.forgets:
-				shown = math.MaxInt64
-			case e.hearing:
-				shown = 1
-			}
-			return func(i int) int64 {
-				if t.unit(i) != "" {
-					return shared(i) // a proof buys one request, whatever that costs
-				}
-				return min(shared(i), times(work/c.work, shown))
-			}
-		}
-		return free.and(func(i int) int64 {
-			span := int64((t.limit(i).Window + c.passLife) / time.Second)
-			sellers, unheard := instances, int64(0)
-			if e.hearing {
-				sellers, unheard = 1, instances-1
-			}
-			return times(c.prices.Most(sellers, crowds, span, work)+unheard, fleet(t.pass.policy)(i))
-		})
+	return append(all,
+		claim{"works", "works for 1 s of a core", r.work(free, t.policy, 1, 1)},
+		claim{"", "works for 1 min of a core", r.work(free, t.policy, 1, 60)},
+		claim{"", "works for 1 h of a core", r.work(free, t.policy, 1, 3600)},
+		claim{"", holdsNet48 + ", and works for 1 s", r.work(free48, t.net48, crowds48, 1)})
+}
+
+// counted are the rows of a tier on an exact route.
+func (r reckoner) counted() []claim {
+	x, t := r.exact, r.of
+	counted := gain(func(i int) int64 { return limiter.LimitAs[limiter.Limit](t.exact.Limit(i)).Most(t.limit(i).Window) })
+	outage := counted
+	if x.Outage == FailOpen || x.Contended == FailOpen {
+		fallback := r.fleet(t.fallback)
+		outage = counted.and(func(i int) int64 { return standsIn(t.exact.Limit(i), fallback(i)) })
 	}
-	for _, seconds := range []int64{1, 60, 3600} {
-		key := ""
-		if seconds == 1 {
-			key = "works"
-		}
-		add(key, "works for "+span.Text(time.Duration(seconds)*time.Second)+" of a core", works(free, fleet(t.policy), 1, seconds))
+	return []claim{
+		{"counted", "whatever it sends", counted},
+		{"outage", "the same, and the counter does not answer", outage},
+		{"net48", holdsNet48 + ", each /64 a client", func(i int) int64 { return times(1<<16, counted(i)) }},
 	}
-	add("", wide+", and works for 1 s", works(free48, fleet(t.net48), crowds48, 1))
-	return all
 }
 
 // standsIn returns what clients get in one window of a counter's limit while token and memory decide, and admit most

@@ -5,7 +5,6 @@ package middleware
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
@@ -31,7 +30,7 @@ func compile(cfg Config) (*engine, error) {
 		hooks:     hooks{identity: cfg.Identity, cost: cfg.Cost, skip: cfg.Skip, refused: cfg.RefusalHandler, page: cfg.PageHandler, onDecision: cfg.OnDecision},
 		bodies:    &sync.Pool{New: newBody},
 		now:       cfg.Now,
-		transport: transport{kind: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
+		transport: transportOf(&cfg, c.challenge),
 		shadow:    cfg.Shadow,
 		forgets:   cfg.InsecureNoMemory,
 		hearing:   cfg.Peers != nil,
@@ -39,24 +38,18 @@ func compile(cfg Config) (*engine, error) {
 		units:     compileUnits(&cfg, units),
 	}
 	if cfg.Exact != nil {
-		x := cfg.Exact.withDefaults()
 		e.exact = &exactCounter{
-			Exact: x,
-			guard: guardedcall.Guard{Counter: x.Counter, Deadline: x.Deadline, InFlight: x.InFlight},
+			Exact: *cfg.Exact,
+			guard: guardedcall.Guard{Counter: cfg.Exact.Counter, Deadline: cfg.Exact.Deadline, InFlight: cfg.Exact.InFlight},
 			stamp: c.base.tokens.Len(),
 		}
 	}
 	if cfg.Concurrency != nil {
-		e.gate = &gate{Concurrency: cfg.Concurrency.withDefaults()}
+		e.gate = &gate{Concurrency: *cfg.Concurrency}
 	}
 	for name, p := range c.tiers {
 		t := widened(&cfg, name, p, units)
 		e.tiers[name] = &t
-	}
-	e.transport.cookieName, e.transport.cookieAttributes = cookieParts(&cfg)
-	e.transport.cookieSuffixes = []string{scopeSuffix + "#"}
-	if e.challenge != nil {
-		e.transport.cookieSuffixes = append(e.transport.cookieSuffixes, proofSuffix+proofDigits, keptSuffix)
 	}
 	if err := e.leaseSlots(&cfg); err != nil {
 		return nil, err
@@ -84,12 +77,6 @@ func compile(cfg Config) (*engine, error) {
 	if e.hooks.identity == nil {
 		e.hooks.identity = PeerAddress
 	}
-	if e.now == nil {
-		e.now = time.Now
-	}
-	if e.exact != nil {
-		e.exact.now = e.now
-	}
 	return e, nil
 }
 
@@ -107,7 +94,6 @@ func (e *engine) openRoom(cfg *Config) error {
 		t.room = &room
 	}
 	e.room = &waitingRoom{codec: e.codec, tickets: tickets, uses: new(ticket.Uses)}
-	e.transport.cookieSuffixes = append(e.transport.cookieSuffixes, roomSuffix)
 	return nil
 }
 
@@ -177,6 +163,20 @@ func (e *engine) countByOutcome(cfg *Config, late []int) {
 	for _, t := range e.tiersOf() {
 		t.chargeLate(late)
 	}
+}
+
+// transportOf compiles how tokens and limits go between a policy and its clients.
+func transportOf(cfg *Config, c *challenger) transport {
+	t := transport{kind: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie}
+	t.cookieName, t.cookieAttributes = cookieParts(cfg)
+	t.cookieSuffixes = []string{scopeSuffix + "#"}
+	if c != nil {
+		t.cookieSuffixes = append(t.cookieSuffixes, proofSuffix+proofDigits, keptSuffix)
+		if c.share != 0 {
+			t.cookieSuffixes = append(t.cookieSuffixes, roomSuffix)
+		}
+	}
+	return t
 }
 
 // cookieParts returns the name of the cookie and what stands after its Max-Age.

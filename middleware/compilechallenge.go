@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"cmp"
 	"path"
 	"strings"
 	"sync/atomic"
@@ -74,25 +75,19 @@ func (c *challenger) bindsOwn(id *Identity) bool {
 // secrets.
 func newChallenger(cfg *Config) (*challenger, error) {
 	c := *cfg.Challenge
-	if c.Work == 0 {
-		c.Work = pow.DefaultWork
-	}
-	if c.Crowd == 0 {
-		c.Crowd = 64
-	}
-	if c.SalesPerHour == 0 {
-		c.SalesPerHour = 32
-	}
-	if c.PassTime == 0 {
-		c.PassTime = time.Hour
-	}
+	c.Work = cmp.Or(c.Work, pow.DefaultWork)
+	c.Crowd = cmp.Or(c.Crowd, 64)
+	c.SalesPerHour = cmp.Or(c.SalesPerHour, 32)
+	c.PassTime = cmp.Or(c.PassTime, time.Hour)
 	var errs []error
 	problem := limiter.Noting(&errs, "Challenge.")
 	if c.Mode > EveryRequest {
 		problem("Mode", "must be WhenExhausted, WhenBusy, Newcomers or EveryRequest")
 	}
 	checkBusy(&c, problem)
-	prices, err := tariffOf(&c).Compile()
+	// The leak is the same on each instance, however many there are: a tenth of it would shut an address on one of ten for a
+	// tenth of the work.
+	prices, err := sale.Tariff{Work: c.Work, Crowd: c.Crowd, SalesPerHour: c.SalesPerHour}.Compile()
 	for p := range storeless.ConfigErrors(limiter.ProblemsAs[storeless.ConfigError](err)) {
 		problem(p.Field, "%s", p.Problem)
 	}
@@ -133,12 +128,6 @@ func newChallenger(cfg *Config) (*challenger, error) {
 		ch.pageScript, ch.pageStyle = c.Path+assets.Pinned("page.js"), c.Path+assets.Pinned("page.css")
 	}
 	return ch, nil
-}
-
-// tariffOf returns what a tally costs on this instance. The leak is the same on each, however many there
-// are: a tenth of it would shut an address on one of ten for a tenth of the work.
-func tariffOf(c *Challenge) sale.Tariff {
-	return sale.Tariff{Work: c.Work, Crowd: c.Crowd, SalesPerHour: c.SalesPerHour}
 }
 
 // checkBusy checks from when an instance is busy.

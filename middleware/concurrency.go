@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -50,9 +51,7 @@ type Concurrency struct {
 
 // withDefaults returns c with what it leaves zero filled in.
 func (c Concurrency) withDefaults() Concurrency {
-	if c.MaxHold == 0 {
-		c.MaxHold = 30 * time.Second
-	}
+	c.MaxHold = cmp.Or(c.MaxHold, 30*time.Second)
 	c.Tiers = maps.Clone(c.Tiers)
 	return c
 }

@@ -17,12 +17,8 @@ import (
 
 // serveCustomers compiles cfg.LimitsFor. All tiers are compiled.
 func (e *engine) serveCustomers(cfg *Config, late []int) {
-	c := &customLimits{LimitsFor: cfg.LimitsFor.withDefaults(), cfg: *cfg, late: late}
+	c := &customLimits{LimitsFor: *cfg.LimitsFor, cfg: *cfg, late: late}
 	c.cfg.Secrets, c.cfg.Limits, c.cfg.Tiers, c.cfg.Units = nil, nil, nil, nil
-	if cfg.Exact != nil {
-		x := *cfg.Exact // which the program may change
-		c.cfg.Exact = &x
-	}
 	e.customLimits = c
 	c.forget(e)
 	c.answers = &lookup.Table[customer, ownLimits]{

@@ -103,7 +103,6 @@ type exactCounter struct {
 	Exact
 	guard    guardedcall.Guard
 	refusals guardedcall.Refusals
-	now      func() time.Time
 	stamp    int // the index in tallies of what the counter has refused
 
 	lateRefunds atomic.Uint64

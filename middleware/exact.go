@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -109,18 +110,12 @@ func (x *Exact) check(tiers map[string][]Limit) (errs []error) {
 
 // withDefaults returns x with what it leaves zero filled in.
 func (x Exact) withDefaults() Exact {
-	if x.Contended == 0 {
-		x.Contended = FailClosed
+	x.Contended = cmp.Or(x.Contended, FailClosed)
+	if slow, ok := x.Counter.(interface{ Deadline() time.Duration }); ok {
+		x.Deadline = cmp.Or(x.Deadline, slow.Deadline())
 	}
-	if x.Deadline == 0 {
-		x.Deadline = 50 * time.Millisecond
-		if slow, ok := x.Counter.(interface{ Deadline() time.Duration }); ok && slow.Deadline() != 0 {
-			x.Deadline = slow.Deadline()
-		}
-	}
-	if x.InFlight == 0 {
-		x.InFlight = 256
-	}
+	x.Deadline = cmp.Or(x.Deadline, 50*time.Millisecond)
+	x.InFlight = cmp.Or(x.InFlight, 256)
 	x.PayingTiers = slices.Clone(x.PayingTiers)
 	return x
 }

@@ -55,28 +55,22 @@ func (q *call) decideExact() {
 	}
 	began := time.Now() // of the monotonic clock: how long a call takes is no date
 	v, outcome, err := q.askCounter(&c, d.Cost)
-	d.noteCall(outcome, time.Since(began))
 	q.readClock()
-	q.checks.counterRefuses(q.at, outcome, err, &x.guard)
+	q.noteCall(time.Since(began), outcome, err)
 	switch outcome {
 	case guardedcall.Answered:
-		q.checks.counterAnswers(q.at, &x.guard)
 		q.concludeAnswer(&c, &v, &known)
 	case guardedcall.Full:
-		q.checks.counterAnswers(q.at, &x.guard)
 		q.concludeExact(noRoom(v.Wait), answerFields{})
 	case guardedcall.Contended:
-		q.checks.counterAnswers(q.at, &x.guard)
-		q.concludeContended(&c)
+		if x.Contended == FailOpen {
+			q.concludeFallback(&c)
+		} else { // the client itself may hammer the key
+			q.concludeExact(overloaded(), answerFields{})
+		}
 	case guardedcall.Busy:
 		q.concludeExact(overloaded(), answerFields{})
-	case guardedcall.Failed:
-		q.checks.warn(q.at, counterFailed, "error", err)
-		q.concludeOutage(&c)
-	case guardedcall.Down:
-		q.checks.counterDown(q.at, x.consequence(), err)
-		q.concludeOutage(&c)
-	case guardedcall.NotAsked:
+	default:
 		q.concludeOutage(&c)
 	}
 }
@@ -84,10 +78,7 @@ func (q *call) decideExact() {
 // exactCall names what is counted for a request. Counters get a hash: engines are read
 // by other people than the program is.
 func (q *call) exactCall(cost int64) exactCall {
-	h := sha256.New()
-	h.Write([]byte("tallystick/v1/exact\x00"))
-	h.Write(q.who.bytes)
-	sum := h.Sum(nil)
+	sum := sha256.Sum256(slices.Concat([]byte("tallystick/v1/exact\x00"), q.who.bytes))
 	f := q.sharedCandidate() // whose networks lie in q: the call outlives q, which is on the stack
 	c := exactCall{fallback: limiter.Candidate{Key: f.Key, Provider: f.Provider, Shown: f.Shown, Costs: q.each, Networks: append([]limiter.Network(nil), f.Networks...)}}
 	c.Call = exact.Call{Key: base64.RawURLEncoding.EncodeToString(sum[:16]), Cost: max(cost, 1), Policy: q.who.tier.exact}
@@ -106,12 +97,12 @@ func (q *call) exactCall(cost int64) exactCall {
 func (q *call) askCounter(c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
 	caller := q.callerOf()
 	if cost == 0 || q.dry {
-		v, outcome, err := q.exact.guard.Peek(q.ctx, q.at, q.exact.now, caller, c.Call)
+		v, outcome, err := q.exact.guard.Peek(q.ctx, q.at, q.now, caller, c.Call)
 		v.Admitted = v.Admitted || cost == 0
 		return v, outcome, err
 	}
 	c.ID = rand.Text() // what the client calls its request never is one
-	return q.exact.guard.Take(q.ctx, q.at, q.exact.now, caller, c.Call)
+	return q.exact.guard.Take(q.ctx, q.at, q.now, caller, c.Call)
 }
 
 // concludeAnswer concludes a request that the counter has decided. A refusal is
@@ -160,20 +151,9 @@ func (q *call) concludeRefusal(c *exactCall, known *cachedRefusal) {
 
 // concludeOutage concludes a request that the counter did not decide.
 func (q *call) concludeOutage(c *exactCall) {
-	switch {
-	case q.dc.decision.Cost > 0 && q.exact.Outage == FailClosed:
+	if q.dc.decision.Cost > 0 && q.exact.Outage == FailClosed {
 		q.dc.decision.Degraded = true
 		q.concludeExact(counterDown(), answerFields{})
-	default:
-		q.concludeFallback(c)
-	}
-}
-
-// concludeContended concludes a request whose call has lost every race for its key. The client
-// itself may hammer the key, so it gets the fallback only where the program has said so.
-func (q *call) concludeContended(c *exactCall) {
-	if q.exact.Contended != FailOpen {
-		q.concludeExact(overloaded(), answerFields{})
 		return
 	}
 	q.concludeFallback(c)

@@ -33,16 +33,11 @@ func (f Fields) has(these Fields) bool { return f&these != 0 }
 
 // names returns the response fields that f sends, in the spelling of the documentation.
 func (f Fields) names() (names []string) {
-	for _, group := range [...]struct {
-		of    Fields
-		names []string
-	}{
-		{RateLimitFields, []string{"RateLimit", "RateLimit-Policy"}},
-		{XRateLimitInSeconds, []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}},
-	} {
-		if f.has(group.of) {
-			names = append(names, group.names...)
-		}
+	if f.has(RateLimitFields) {
+		names = append(names, "RateLimit", "RateLimit-Policy")
+	}
+	if f.has(XRateLimitInSeconds) {
+		names = append(names, "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 	}
 	return names
 }

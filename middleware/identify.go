@@ -23,13 +23,13 @@ func (q *call) identify() (v verdict, ok bool) {
 		*id = q.id
 	}
 	q.readClock()
-	switch denial := denialIn(err); {
+	switch denial, _ := errors.AsType[*Denial](err); {
 	case denial != nil:
 		*id = Identity{}
 		return verdict{reason: IdentityDenied, status: denial.status(), denial: denial}, false
 	case err != nil || id.kind == 0:
 		*id = Identity{}
-		return q.unidentified(q.ctx, err), false
+		return q.unidentified(err), false
 	case id.proxyWarning != nil:
 		q.checks.warnOfProxy(q.at, id.proxyWarning)
 	}
@@ -37,10 +37,10 @@ func (q *call) identify() (v verdict, ok bool) {
 	return verdict{}, true
 }
 
-// The verdict for a request whose client is unknown.
-func (q *call) unidentified(asking context.Context, err error) verdict {
+// unidentified returns the verdict for a request whose client is unknown.
+func (q *call) unidentified(err error) verdict {
 	if errors.Is(err, ErrIdentityUnavailable) {
-		if asking.Err() == nil { // else the client has hung up while it was looked for
+		if q.ctx.Err() == nil { // else the client has hung up while it was looked for
 			q.checks.warn(q.at, identityAway, "error", err)
 		}
 		return verdict{reason: IdentityUnavailable, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second), identityErr: err}
@@ -49,29 +49,18 @@ func (q *call) unidentified(asking context.Context, err error) verdict {
 	return verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}
 }
 
-// denialIn returns the Denial in err, or nil.
-func denialIn(err error) *Denial {
-	if err == nil {
-		return nil
-	}
-	var d *Denial
-	errors.As(err, &d)
-	return d
-}
-
 // whyUnidentified says why the client is unknown, in words of ours: an error may quote the client's.
 func whyUnidentified(err error) string {
-	var own nobodyError
-	switch {
-	case errors.As(err, &own):
+	if own, ok := errors.AsType[nobodyError](err); ok {
 		return string(own)
-	case err != nil:
-		for cause := err; cause != nil; cause = errors.Unwrap(cause) {
-			err = cause
-		}
-		return fmt.Sprintf("the identity function failed with a %T; Decision.IdentityErr is its error, see ErrIdentityUnavailable", err)
 	}
-	return "the identity function returned the zero Identity"
+	if err == nil {
+		return "the identity function returned the zero Identity"
+	}
+	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+		err = cause
+	}
+	return fmt.Sprintf("the identity function failed with a %T; Decision.IdentityErr is its error, see ErrIdentityUnavailable", err)
 }
 
 // about is a question about an identity that shows nothing.

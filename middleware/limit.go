@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -124,15 +125,9 @@ type LimitsFor struct {
 
 // withDefaults returns l with what it leaves zero filled in.
 func (l LimitsFor) withDefaults() LimitsFor {
-	if l.Life == 0 {
-		l.Life = time.Minute
-	}
-	if l.Deadline == 0 {
-		l.Deadline = 100 * time.Millisecond
-	}
-	if l.Customers == 0 {
-		l.Customers = 1 << 16
-	}
+	l.Life = cmp.Or(l.Life, time.Minute)
+	l.Deadline = cmp.Or(l.Deadline, 100*time.Millisecond)
+	l.Customers = cmp.Or(l.Customers, 1<<16)
 	return l
 }
 

@@ -75,11 +75,34 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	if err != nil {
 		return err
 	}
+	cfg = withDefaults(cfg)
+	m.connect(e, &cfg)
+	m.checks.logTo(cfg.Logger)
+	m.engine.Store(e)
+	if e.memory != nil {
+		counted := []*limiter.Policy{e.base.policy}
+		if pass := e.base.pass; pass != nil {
+			counted = append(counted, pass.policy)
+		}
+		e.memory.Retain(e.now(), counted...)
+	}
+	now := e.now()
+	e.logConfigured(now, &cfg)
+	e.logBounds()
+	e.warnOfIdle(now)
+	e.adviseHour(now)
+	e.warnOfFree(now, cfg.ByOutcome)
+	e.warnOfSecrets(now, cfg.Secrets)
+	e.warnOfDear(now, m.dearest)
+	return nil
+}
+
+// connect gives an engine what outlives configurations. The lock is held.
+func (m *Middleware) connect(e *engine, cfg *Config) {
 	if !cfg.InsecureNoMemory {
 		if m.memory == nil {
-			full := withDefaults(cfg)
-			m.maxClients = full.MaxClients
-			m.memory = limiter.NewMemory(full.MaxClients, e.base.policy.Len())
+			m.maxClients = cfg.MaxClients
+			m.memory = limiter.NewMemory(cfg.MaxClients, e.base.policy.Len())
 			if cfg.Peers != nil {
 				m.group, m.peers = cfg.Peers, cfg.Peers.Records()
 				m.memory.Join(m.peers, cfg.Policy)
@@ -90,13 +113,14 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 			e.tokenCache = m.memory.TokenCache()
 		}
 	}
+	was := m.engine.Load()
 	if r := e.room; r != nil {
 		r.memory = e.memory
-		if was := m.engine.Load(); was != nil && was.room != nil {
+		if was != nil && was.room != nil {
 			r.uses = was.room.uses
 		}
 	}
-	if was := m.engine.Load(); was != nil && was.customLimits != nil && e.customLimits != nil {
+	if was != nil && was.customLimits != nil && e.customLimits != nil {
 		e.customLimits.adopt(was.customLimits)
 	}
 	if e.gate != nil {
@@ -121,24 +145,6 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	if e.challenge.sellsTallies() {
 		e.life = max(e.life, m.passes)
 	}
-	m.checks.logTo(cfg.Logger)
-	m.engine.Store(e)
-	if e.memory != nil {
-		counted := []*limiter.Policy{e.base.policy}
-		if pass := e.base.pass; pass != nil {
-			counted = append(counted, pass.policy)
-		}
-		e.memory.Retain(e.now(), counted...)
-	}
-	now, full := e.now(), withDefaults(cfg)
-	e.logConfigured(now, &full)
-	e.logBounds()
-	e.warnOfIdle(now)
-	e.adviseHour(now)
-	e.warnOfFree(now, cfg.ByOutcome)
-	e.warnOfSecrets(now, cfg.Secrets)
-	e.warnOfDear(now, m.dearest)
-	return nil
 }
 
 // Validate reports what Reconfigure would, and changes nothing. So a program that has several

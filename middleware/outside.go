@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,7 @@ import (
 // Exact.Deadline permits, also if ctx ends meanwhile: else a client that hangs up would look like
 // an outage.
 func (m *Middleware) Decide(ctx context.Context, ask Ask) (Answer, error) {
-	if ask.Cost == 0 {
-		ask.Cost = 1
-	}
+	ask.Cost = cmp.Or(ask.Cost, 1)
 	return m.loaded().decideAsk(call{ctx: ctx, id: ask.Identity, cost: ask.Cost, costs: ask.Costs, dry: ask.DryRun, lines: ask.Tokens, proof: ask.Proof})
 }
 

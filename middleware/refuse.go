@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -17,11 +18,7 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 	a := new(refusalFields)
 	a.set(h, reply.CacheControl, reply.NoStore)
 	if d.status == http.StatusUnauthorized {
-		challenge := denial.WWWAuthenticate
-		if challenge == "" {
-			challenge = "Bearer"
-		}
-		h.Set("WWW-Authenticate", challenge)
+		h.Set("WWW-Authenticate", cmp.Or(denial.WWWAuthenticate, "Bearer"))
 	}
 	dc.addCookies(h)
 	var refusal page.Refusal

@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/tallystick/tallystick/middleware/internal/reply"
@@ -122,9 +123,7 @@ func CORSExposeHeaders(chosen ...Fields) []string {
 	for _, f := range chosen {
 		sent |= withDefaults(Config{Fields: f}).Fields
 	}
-	if sent == 0 {
-		sent = RateLimitFields
-	}
+	sent = cmp.Or(sent, RateLimitFields)
 	list := append([]string{TokenHeader, ChallengeHeader}, sent.names()...)
 	return append(list, "Retry-After", reply.DegradedField)
 }

@@ -23,29 +23,33 @@ func (q *call) enter() (ok bool) {
 	if g == nil || q.r == nil {
 		return true
 	}
-	n := g.maxFor(q.who.tier.name)
+	most := g.maxFor(q.who.tier.name)
 	for i := range q.shown.own {
-		if s := g.table.Try(q.at, g.keyOf([]byte{kindOwn}, q.shown.own[i].own.ID[:]), n); s != nil {
-			q.hold(s)
+		if q.takeSlot(g.keyOf([]byte{kindOwn}, q.shown.own[i].own.ID[:]), most) {
 			return true
 		}
 	}
-	s := g.table.Try(q.at, g.keyOf(q.who.bytes), n)
+	return q.takeSlot(g.keyOf(q.who.bytes), most)
+}
+
+// takeSlot gives the request a slot of this instance, if one of a tally is free.
+func (q *call) takeSlot(key slots.Key, most int) bool {
+	g, now := q.gate, q.now // and not q: the permit outlives the decision
+	s := g.table.Try(q.at, key, most)
 	if s == nil {
 		return false
 	}
-	q.hold(s)
+	q.hold(func() { g.table.Leave(now(), s) }, g.CancelHeld, g.MaxHold)
 	return true
 }
 
-// hold gives the request a slot of this instance.
-func (q *call) hold(s *slots.Slot) {
-	g, now := q.gate, q.now // and not q: the permit outlives the decision
-	own := slots.NewPermit(func() { g.table.Leave(now(), s) })
-	if g.CancelHeld && !q.shadow {
-		q.dc.Context = own.EndAfter(q.dc.Context, g.MaxHold, errHeldTooLong)
+// hold has the request hold a slot until its end, which is after most if it is ended.
+func (q *call) hold(release func(), isEnded bool, most time.Duration) {
+	permit := slots.NewPermit(release)
+	if isEnded && !q.shadow {
+		q.dc.Context = permit.EndAfter(q.dc.Context, most, errHeldTooLong)
 	}
-	q.dc.decision.withExtras().permit = own
+	q.dc.decision.withExtras().permit = permit
 }
 
 // refuseAtOnce concludes a request for which there is no slot. It was charged nothing, so
@@ -66,35 +70,26 @@ func (q *call) enterExact() (v verdict, ok bool) {
 	if g == nil || q.r == nil {
 		return v, true
 	}
-	h := sha256.New()
-	h.Write([]byte("tallystick/v1/slot\x00"))
-	h.Write(q.who.bytes)
-	call := exact.Call{Key: base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16]), Cost: 1, Policy: q.who.tier.leases, ID: rand.Text()}
+	key := sha256.Sum256(slices.Concat([]byte("tallystick/v1/slot\x00"), q.who.bytes))
+	call := exact.Call{Key: base64.RawURLEncoding.EncodeToString(key[:16]), Cost: 1, Policy: q.who.tier.leases, ID: rand.Text()}
 	began := time.Now()
 	answer, outcome, err := q.exact.guard.Take(q.ctx, q.at, q.now, q.callerOf(), call)
-	q.dc.decision.noteCall(outcome, time.Since(began))
-	q.checks.counterRefuses(q.at, outcome, err, &q.exact.guard)
+	q.noteCall(time.Since(began), outcome, err)
 	otherwise := q.exact.Outage
 	switch outcome {
 	case guardedcall.Answered:
-		q.checks.counterAnswers(q.at, &q.exact.guard)
 		if !answer.Admitted {
 			return tooManyAtOnce(), false
 		}
 		ctx, receipt, x := context.WithoutCancel(q.ctx), answer.Receipt, q.exact
-		own := slots.NewPermit(func() {
+		q.hold(func() {
 			ctx, cancel := context.WithTimeout(ctx, x.Deadline)
 			defer cancel()
 			lost := false
 			_ = x.giveBack(ctx, receipt, &lost) // else it ends by itself
-		})
-		if !q.shadow {
-			q.dc.Context = own.EndAfter(q.dc.Context, g.MaxHold-leaseMargin, errHeldTooLong)
-		}
-		q.dc.decision.withExtras().permit = own
+		}, true, g.MaxHold-leaseMargin)
 		return v, true
 	case guardedcall.Contended:
-		q.checks.counterAnswers(q.at, &q.exact.guard)
 		if otherwise = q.exact.Contended; otherwise != FailOpen {
 			return overloaded(), false
 		}
@@ -102,10 +97,6 @@ func (q *call) enterExact() (v verdict, ok bool) {
 		return noRoom(answer.Wait), false
 	case guardedcall.Busy:
 		return overloaded(), false
-	case guardedcall.Failed:
-		q.checks.warn(q.at, counterFailed, "error", err)
-	case guardedcall.Down:
-		q.checks.counterDown(q.at, q.exact.consequence(), err)
 	}
 	if q.dc.decision.Degraded = true; otherwise == FailClosed {
 		return counterDown(), false
@@ -119,15 +110,3 @@ func (q *call) enterExact() (v verdict, ok bool) {
 // leaseMargin is how long before the end of a lease the request ends: what a handler has
 // to notice it.
 const leaseMargin = time.Second
-
-// callerOf says whether the client pays.
-func (q *call) callerOf() guardedcall.Caller {
-	pays := q.who.id.kind != kindAddress
-	if q.exact.PayingTiers != nil {
-		pays = slices.Contains(q.exact.PayingTiers, q.who.tier.name)
-	}
-	if pays {
-		return guardedcall.Payer
-	}
-	return guardedcall.Stranger
-}

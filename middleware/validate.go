@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,25 +17,27 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// withDefaults fills in what cfg leaves zero.
+// withDefaults fills in what cfg leaves zero. What it points to is a copy, which the program cannot change.
 func withDefaults(cfg Config) Config {
-	if cfg.Instances == 0 {
-		cfg.Instances = 1
-	}
+	cfg.Instances = cmp.Or(cfg.Instances, 1)
 	if cfg.Instances > 0 && cfg.Peers != nil && cfg.Peers.Records() != nil {
 		cfg.Instances = max(cfg.Instances, int64(len(cfg.Peers.Stats().List)))
 	}
-	if cfg.Net56Factor == 0 {
-		cfg.Net56Factor = 8
+	cfg.Net56Factor = cmp.Or(cfg.Net56Factor, 8)
+	cfg.Net48Factor = cmp.Or(cfg.Net48Factor, max(64, cfg.Net56Factor))
+	cfg.Fields = cmp.Or(cfg.Fields, RateLimitFields)
+	cfg.MaxClients = cmp.Or(cfg.MaxClients, limiter.DefaultClients)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
-	if cfg.Net48Factor == 0 {
-		cfg.Net48Factor = max(64, cfg.Net56Factor)
+	if cfg.Exact != nil {
+		cfg.Exact = new(cfg.Exact.withDefaults())
 	}
-	if cfg.Fields == 0 {
-		cfg.Fields = RateLimitFields
+	if cfg.LimitsFor != nil {
+		cfg.LimitsFor = new(cfg.LimitsFor.withDefaults())
 	}
-	if cfg.MaxClients == 0 {
-		cfg.MaxClients = limiter.DefaultClients
+	if cfg.Concurrency != nil {
+		cfg.Concurrency = new(cfg.Concurrency.withDefaults())
 	}
 	return cfg
 }
@@ -190,16 +193,13 @@ func check(cfg *Config) (c compiled, err error) {
 		errs = append(errs, problem)
 	}
 	if cfg.Exact != nil {
-		x := cfg.Exact.withDefaults()
-		errs = append(errs, x.check(cfg.Tiers)...)
+		errs = append(errs, cfg.Exact.check(cfg.Tiers)...)
 	}
 	if cfg.LimitsFor != nil {
-		own := cfg.LimitsFor.withDefaults()
-		errs = append(errs, own.check()...)
+		errs = append(errs, cfg.LimitsFor.check()...)
 	}
 	if cfg.Concurrency != nil {
-		most := cfg.Concurrency.withDefaults()
-		errs = append(errs, most.check(cfg)...)
+		errs = append(errs, cfg.Concurrency.check(cfg)...)
 	}
 	names := limiter.Names(cfg.Policy, cfg.Limits)
 	if cfg.ByOutcome != nil {
@@ -208,8 +208,13 @@ func check(cfg *Config) (c compiled, err error) {
 		errs = append(errs, problems...)
 	}
 	errs = append(errs, checkUnits(cfg, names)...)
+	return c, told(append(errs, c.sign(cfg))...)
+}
+
+// sign compiles what tokens carry, and the codec that signs them. Where the limits have mistakes, it checks the secrets alone.
+func (c *compiled) sign(cfg *Config) (err error) {
 	if c.base.tokens == nil {
-		return c, told(append(errs, token.CheckSecrets(cfg.Secrets))...)
+		return token.CheckSecrets(cfg.Secrets)
 	}
 	var all []*limiter.Policy
 	for _, tier := range c.tiers {
@@ -219,14 +224,12 @@ func check(cfg *Config) (c compiled, err error) {
 	}
 	c.carried = c.base.tokens
 	if cfg.Exact != nil {
-		marked, problem := limiter.Compile(cfg.Policy, withStamp(c.base.tokens))
-		if problem != nil { // there are too many, which is told
-			return c, told(append(errs, token.CheckSecrets(cfg.Secrets))...)
+		if c.carried, err = limiter.Compile(cfg.Policy, withStamp(c.base.tokens)); err != nil { // there are too many, which is told
+			return token.CheckSecrets(cfg.Secrets)
 		}
-		c.carried = marked
 		for i, p := range all {
-			if all[i], problem = limiter.Compile(cfg.Policy, withStamp(p)); problem != nil {
-				return c, told(append(errs, problem)...) // the base has the same shape
+			if all[i], err = limiter.Compile(cfg.Policy, withStamp(p)); err != nil {
+				return err // the base has the same shape
 			}
 		}
 	}
@@ -234,18 +237,15 @@ func check(cfg *Config) (c compiled, err error) {
 	for _, p := range all {
 		c.life = max(c.life, p.Life())
 	}
-	if cfg.Exact == nil && c.challenge != nil && c.challenge.mode != EveryRequest {
+	if cfg.Exact == nil && c.challenge.sellsTallies() { // tokens carry passes too
 		memory := c.challenge.passTime
 		c.life = max(c.life, c.base.tokens.PassLife(memory))
-		passes := []*limiter.Policy{c.base.tokens.Pass(memory)}
-		for _, p := range all {
-			passes = append(passes, p.Pass(memory))
+		for _, p := range append(slices.Clone(all), c.base.tokens) {
+			all = append(all, p.Pass(memory))
 		}
-		all = append(all, passes...) // tokens carry those too
 	}
-	var problem error
-	c.codec, problem = token.New(cfg.Secrets, c.carried, all...)
-	return c, told(append(errs, problem)...)
+	c.codec, err = token.New(cfg.Secrets, c.carried, all...)
+	return err
 }
 
 // most is the largest Max, which a sliding log sets.

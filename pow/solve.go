@@ -3,6 +3,7 @@
 package pow
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -53,9 +54,7 @@ func Solve(ctx context.Context, challenge string, o SolveOptions) (string, error
 		return "", err
 	}
 	limit := o.MaxWork
-	if limit == 0 {
-		limit = defaultCap
-	}
+	limit = cmp.Or(limit, defaultCap)
 	if work := workOf(h.k, h.span); work > limit {
 		return "", fmt.Errorf("%w: %d expected hashes, cap %d", ErrTooMuchWork, work, limit)
 	}

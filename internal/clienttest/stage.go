@@ -3,6 +3,7 @@
 package clienttest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -76,9 +77,7 @@ func (s *stage) config(cfg middleware.Config) middleware.Config {
 	cfg.Now = func() time.Time { return s.now }
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	cfg.InsecureCookie = true // this is plain HTTP
-	if cfg.MaxClients == 0 {
-		cfg.MaxClients = 1024
-	}
+	cfg.MaxClients = cmp.Or(cfg.MaxClients, 1024)
 	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
 		addr, err := netip.ParseAddr(r.Header.Get(others))
 		if err != nil {
@@ -129,9 +128,7 @@ func (s *stage) serve(r *http.Request, call int) (*http.Response, error) {
 	if s.thing != nil {
 		v.thing = s.thing(call)
 	}
-	if s.home == "" {
-		s.home = r.Host
-	}
+	s.home = cmp.Or(s.home, r.Host)
 	v.elsewhere = r.Host != s.home
 	if last := s.judge.last(); last != nil && last.refused() && waited(last, v.at) {
 		s.now = s.now.Add(time.Duration(last.retryAfter) * time.Second)

@@ -3,6 +3,7 @@
 package middlewaretest
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -54,9 +55,7 @@ func (d direct) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	}
 	r := req.Clone(req.Context())
 	r.RemoteAddr, r.RequestURI = peer, req.URL.RequestURI()
-	if r.Host == "" {
-		r.Host = req.URL.Host
-	}
+	r.Host = cmp.Or(r.Host, req.URL.Host)
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}

@@ -3,6 +3,7 @@
 package cas
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -44,9 +45,7 @@ func New(store Store, cfg Config) (engine.Archive, error) {
 	if store == nil {
 		errs = append(errs, &storeless.ConfigError{Field: "store", Problem: "is nil"})
 	}
-	if cfg.Tries == 0 {
-		cfg.Tries = 16
-	}
+	cfg.Tries = cmp.Or(cfg.Tries, 16)
 	if cfg.Tries < 1 || cfg.Tries > 64 {
 		errs = append(errs, &storeless.ConfigError{Field: "Tries", Problem: fmt.Sprintf("must be from 1 to 64, or 0 for 16, not %d", cfg.Tries)})
 	}

@@ -3,6 +3,7 @@
 package file
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,9 +48,7 @@ func openOn(d disk, path string, cfg Config) (*counter, error) {
 	if cfg.Keys < 0 {
 		return nil, &storeless.ConfigError{Field: "Keys", Problem: fmt.Sprintf("must be at least 1, or 0 for %d, not %d", defaultKeys, cfg.Keys)}
 	}
-	if cfg.Keys == 0 {
-		cfg.Keys = defaultKeys
-	}
+	cfg.Keys = cmp.Or(cfg.Keys, defaultKeys)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

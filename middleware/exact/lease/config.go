@@ -3,6 +3,7 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -35,15 +36,9 @@ type Config struct {
 
 // withDefaults returns l with what it leaves zero filled in.
 func (l Config) withDefaults() Config {
-	if l.Block == 0 {
-		l.Block = 64
-	}
-	if l.Instances == 0 {
-		l.Instances = 1
-	}
-	if l.Idle == 0 {
-		l.Idle = time.Second
-	}
+	l.Block = cmp.Or(l.Block, 64)
+	l.Instances = cmp.Or(l.Instances, 1)
+	l.Idle = cmp.Or(l.Idle, time.Second)
 	if l.Now == nil {
 		l.Now = time.Now
 	}

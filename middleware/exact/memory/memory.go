@@ -3,6 +3,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -57,9 +58,7 @@ func New(keys int, now func() time.Time) engine.Archive {
 	if keys < 0 {
 		panic("memory: room for fewer than no keys")
 	}
-	if keys == 0 {
-		keys = defaultKeys
-	}
+	keys = cmp.Or(keys, defaultKeys)
 	if now == nil {
 		now = time.Now
 	}

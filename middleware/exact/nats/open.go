@@ -3,6 +3,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,12 +79,8 @@ func (cfg *Config) stream() jetstream.StreamConfig {
 // never changed: an error says what must be done to it. The connection of js stays the
 // caller's to close. The store is safe for concurrent use, and needs no closing.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (cas.ListedStore, error) {
-	if cfg.Bucket == "" {
-		cfg.Bucket = "tallystick"
-	}
-	if cfg.Replicas == 0 {
-		cfg.Replicas = 1
-	}
+	cfg.Bucket = cmp.Or(cfg.Bucket, "tallystick")
+	cfg.Replicas = cmp.Or(cfg.Replicas, 1)
 	errs := cfg.check()
 	if js == nil {
 		errs = append(errs, &storeless.ConfigError{Field: "js", Problem: "is nil"})

@@ -62,9 +62,7 @@ func (cfg *Config) check() (*desk, error) {
 	if cfg.Counter == nil {
 		m.add("Counter", "is required: New of package exact/memory, for one process")
 	}
-	if cfg.Key == "" {
-		cfg.Key = cfg.Name
-	}
+	cfg.Key = cmp.Or(cfg.Key, cfg.Name)
 	if len(cfg.Key) > exact.MaxKey {
 		m.add("Key", "must have at most %d bytes", exact.MaxKey)
 	}

@@ -3,6 +3,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -112,9 +113,7 @@ func open(dial func() (rueidis.Client, error), cfg Config) (*counter, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	if cfg.Prefix == "" {
-		cfg.Prefix = "tallystick:"
-	}
+	cfg.Prefix = cmp.Or(cfg.Prefix, "tallystick:")
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}

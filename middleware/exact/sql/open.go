@@ -3,6 +3,7 @@
 package sql
 
 import (
+	"cmp"
 	"database/sql"
 	"errors"
 	"regexp"
@@ -39,9 +40,7 @@ func Open(db *sql.DB, cfg Config) (Store, error) {
 	if cfg.Dialect != PostgreSQL && cfg.Dialect != SQLite {
 		problem("Dialect", "must be PostgreSQL or SQLite")
 	}
-	if cfg.Table == "" {
-		cfg.Table = "tallystick"
-	}
+	cfg.Table = cmp.Or(cfg.Table, "tallystick")
 	name := tableName.FindStringSubmatch(cfg.Table)
 	switch {
 	case name == nil:
