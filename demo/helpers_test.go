@@ -26,7 +26,6 @@ import (
 // A server is a run of the demo on a free port, by a clock that stands still
 // until it is moved.
 type server struct {
-	counter string // its URL, with -counter serve
 	url     string
 	seconds atomic.Int64  // Unix time
 	stop    func()        // what a signal does
@@ -75,12 +74,7 @@ func startWith(t *testing.T, o options) *server {
 // listens reads where a demo listens from what it prints, as a person would.
 func (s *server) listens(t *testing.T, output io.Reader) {
 	t.Helper()
-	lines := bufio.NewReader(output)
-	line := kit.Must(lines.ReadString('\n'))(t)
-	if counter, found := strings.CutPrefix(line, "Counting for others on "); found {
-		s.counter = strings.TrimSpace(counter)
-		line = kit.Must(lines.ReadString('\n'))(t)
-	}
+	line := kit.Must(bufio.NewReader(output).ReadString('\n'))(t)
 	require.Regexp(t, `^Listening on http://127\.0\.0\.1:\d+/\n$`, line)
 	s.url = strings.TrimSuffix(strings.TrimPrefix(line, "Listening on "), "/\n")
 }

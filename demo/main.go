@@ -108,7 +108,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.secretFile, "secret-file", "", "sign with the secrets in this `file`, one a line; without it, with a fresh random one")
 	flags.StringVar(&o.policyFile, "policy-file", "", "take policies and secrets from this `file`, and read it again upon SIGHUP; without it, the program's own are used")
 	flags.Int64Var(&o.work, "work", 1<<22, "what a proof costs, in expected `hashes`, by default enough to see the check at work; 0: none for /feedback, the library's default for the others")
-	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory`, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT for other processes too, or http://HOST:PORT/ of the one that does; without it, a file that is removed at exit")
+	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory`, file:PATH or redis://HOST:PORT/DB; without it, a file that is removed at exit")
 	flags.Int64Var(&o.crowd, "crowd", 64, "how many honest `clients` an address may hide, which is the number of tallies that it buys before the price doubles")
 	err := flags.Parse(args)
 	must := func(right bool, format string, args ...any) {
@@ -121,7 +121,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	must(o.work == 0 || o.work >= pow.MinWork && o.work <= maxWork, "-work is %d; it must be from %d to %d expected hashes, or 0", o.work, pow.MinWork, maxWork)
 	must(o.crowd >= 1 && o.crowd <= 255, "-crowd is %d; it must be from 1 to 255", o.crowd)
 	// Not the text itself: it may be a URL with a password, mistyped.
-	must(counters.MatchString(o.counter), "-counter must be memory, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT or http://HOST:PORT/")
+	must(counters.MatchString(o.counter), "-counter must be memory, file:PATH or redis://HOST:PORT/DB")
 	must(o.attack || !o.peers, "-peers is for -attack; the home page has a switch for it")
 	must(o.secretFile == "" || o.policyFile == "", "-secret-file and -policy-file: the policy file says where the secrets are")
 	if err != nil && !errors.Is(err, flag.ErrHelp) {

@@ -94,7 +94,7 @@ func TestCountsOutliveTheDemo(t *testing.T) {
 	}
 	require.Contains(t, left(first), `"day";r=999999;`)
 	again := o
-	_, _, err := openCounter(again.counter, time.Now, nil, io.Discard)
+	_, _, err := openCounter(again.counter, time.Now)
 	require.ErrorContains(t, err, "another counter has it open")
 	first.stop()
 	<-first.done
@@ -103,7 +103,7 @@ func TestCountsOutliveTheDemo(t *testing.T) {
 
 func TestUnnamedCounterIsRemoved(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	c, done, err := openCounter("", time.Now, nil, io.Discard)
+	c, done, err := openCounter("", time.Now)
 	require.NoError(t, err)
 	require.NotNil(t, c)
 	inside := kit.Must(filepath.Glob(filepath.Join(os.TempDir(), "tallystick-demo-*", "counts")))(t)
@@ -114,12 +114,12 @@ func TestUnnamedCounterIsRemoved(t *testing.T) {
 }
 
 func TestCounterFlag(t *testing.T) {
-	for _, spec := range []string{"", "memory", "file:counts.db", "redis://localhost:6379/0", "rediss://u:p@localhost", "serve:127.0.0.1:9000", "http://127.0.0.1:9000/"} {
+	for _, spec := range []string{"", "memory", "file:counts.db", "redis://localhost:6379/0", "rediss://u:p@localhost"} {
 		kit.Must(parse([]string{"-counter", spec}, io.Discard))(t)
 	}
-	for _, spec := range []string{"file:", "disk", "memory:", "counts.db", "serve:", "ring:a:1,b:1", "redis:u:secret@localhost"} {
+	for _, spec := range []string{"file:", "disk", "memory:", "counts.db", "serve:127.0.0.1:9000", "http://127.0.0.1:9000/", "ring:a:1,b:1", "redis:u:secret@localhost"} {
 		_, err := parse([]string{"-counter", spec}, io.Discard)
-		require.EqualError(t, err, "-counter must be memory, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT or http://HOST:PORT/")
+		require.EqualError(t, err, "-counter must be memory, file:PATH or redis://HOST:PORT/DB")
 	}
 }
 
@@ -142,30 +142,4 @@ func TestQuoteIsExactOnRedis(t *testing.T) {
 		least = kit.Must(strconv.Atoi(day))(t)
 	}
 	require.Equal(t, 1_000_000-40, least)
-}
-
-// One process has the counter, and two others call it by HTTP. While the owner is away the route
-// is closed. No request is counted twice.
-func TestQuoteIsExactOverHTTP(t *testing.T) {
-	o := standard(1)
-	o.secretFile = filepath.Join(t.TempDir(), "secrets")
-	require.NoError(t, os.WriteFile(o.secretFile, []byte(strings.Repeat("demo", 10)), 0o600))
-	o.counter = "serve:127.0.0.1:0"
-	owner := startWith(t, o)
-	o.counter = owner.counter
-	clients := []*client{owner.client(t), startWith(t, o).client(t), startWith(t, o).client(t)}
-	passed := 0
-	for n := range 30 {
-		if clients[n%3].do("GET", "/api/quote", "", bearer("demo-free")).StatusCode == http.StatusOK {
-			passed++
-		}
-	}
-	require.Equal(t, 5, passed)
-	owner.stop()
-	<-owner.done
-	require.Equal(t, http.StatusServiceUnavailable, clients[1].do("GET", "/api/quote", "", bearer("demo-vendor/maps")).StatusCode)
-
-	o.secretFile = ""
-	o.stdout = io.Discard
-	require.ErrorContains(t, run(t.Context(), o), "needs a -secret-file")
 }

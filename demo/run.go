@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/policyfile"
@@ -29,14 +28,11 @@ Ctrl-C stops it. -v shows what the limiters log; -attack plays the attack here.
 
 // run serves until ctx ends and the requests under way have finished.
 func run(ctx context.Context, o options) (err error) {
-	if shared := strings.HasPrefix(o.counter, "serve:") || strings.HasPrefix(o.counter, "http"); shared && o.secretFile == "" {
-		return errors.New("-counter serve and http needs a -secret-file, the same for all: no other process has the secret of this one")
-	}
 	secrets, err := loadSecrets(o)
 	if err != nil {
 		return err
 	}
-	counter, done, err := openCounter(o.counter, o.now, secrets, o.stdout)
+	counter, done, err := openCounter(o.counter, o.now)
 	if err != nil {
 		return err
 	}
