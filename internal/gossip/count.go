@@ -59,7 +59,7 @@ func (r *Records) slack(l Limit, quota int64) int64 {
 	return Slack(quota, int64(n), l.Seconds == 0 || l.Bought)
 }
 
-// Slack returns how much of a limit a process may admit before its peers have acknowledged it.
+// Slack returns how much of a limit a process may admit before its peers have acknowledged it: f of rule 5.
 func Slack(quota, processes int64, bought bool) int64 {
 	if bought || quota < 2*processes {
 		return 1
@@ -76,6 +76,7 @@ func (r *Records) Add(now time.Time, l Limit, cost, slack int64) {
 	}
 }
 
+// add counts what was admitted, and has it told (rule 7).
 func (r *Records) add(at int, cost, slack int64) {
 	rec := &r.all[at]
 	rec.own.plus = min(rec.own.plus+uint64(cost), mostEver)
@@ -95,7 +96,7 @@ func (r *Records) add(at int, cost, slack int64) {
 }
 
 // claim returns the place of a record, which may be a new one, and brings it to a window. In a full set the
-// smallest makes room.
+// smallest makes room (rule 16).
 func (r *Records) claim(now int64, key uint64, seconds, number uint32) int {
 	at := r.place(key)
 	least, weight := -1, uint64(math.MaxUint64)
@@ -194,7 +195,7 @@ func (r *Records) Settle(l Limit, cost int64, used bool) (rest int64) {
 }
 
 // Wait returns a channel that is closed when peers have acknowledged something of a limit, and has what is
-// unsent told at once. It is not ok if the requests that wait already fill the rest of the limit. Ask again
+// unsent told at once (rule 6). It is not ok if the requests that wait already fill the rest of the limit. Ask again
 // after Wait before you wait: an acknowledgement may have come in between. A request that gives up calls
 // Left.
 func (r *Records) Wait(l Limit, room int64) (freed <-chan struct{}, ok bool) {

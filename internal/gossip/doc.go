@@ -6,6 +6,8 @@
 //
 // # The rule
 //
+// The code names each point by its number, such as rule 7.
+//
 //  1. A process has a random name for each start. A tally has a 64-bit key, a keyed hash of policy and identity, and
 //     each of its limits another. What a process does not count it keeps and acknowledges all the same.
 //  2. A record is of one limit of a tally in one window. It holds a pair for each process: plus, what the process has

@@ -44,7 +44,7 @@ func (r *Records) Hear(now time.Time, name uint64, batch []byte) (ahead time.Dur
 }
 
 // at returns the place of a record that was told, or -1 where its window says nothing: it has passed, or is
-// further ahead than clocks may differ.
+// further ahead than clocks may differ (rule 13).
 func (r *Records) at(now int64, key uint64, seconds, number uint32) (at int, ahead time.Duration) {
 	if key == 0 {
 		return -1, 0

@@ -16,7 +16,7 @@ const (
 	lateAfter  = 100 * time.Millisecond
 )
 
-// Joined has a peer told from now on, from what the others have not acknowledged. What they have acknowledged
+// Joined has a peer told from now on, from what the others have not acknowledged (rule 11). What they have acknowledged
 // is in the chunks of any of them.
 func (r *Records) Joined(now time.Time, name uint64) {
 	r.mu.Lock()
@@ -50,7 +50,7 @@ func (r *Records) Gone(now time.Time, name uint64) {
 	r.advance()
 }
 
-// Expire marks those late that have owed an answer for too long, and returns them. No request waits for them.
+// Expire marks those late that have owed an answer for too long, and returns them (rule 10). No request waits for them.
 func (r *Records) Expire(now time.Time) (late []uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +91,7 @@ func (r *Records) Ready() {
 	r.free()
 }
 
-// Farewell has all told that was not, at once.
+// Farewell has all told that was not, at once (rule 12).
 func (r *Records) Farewell() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,7 @@ func (r *Records) Next() (at time.Time, ok bool) {
 	return time.UnixMicro(first), first < math.MaxInt64
 }
 
-// nextRound returns when what is dirty is told.
+// nextRound returns when what is dirty is told (rule 8).
 func (r *Records) nextRound() int64 {
 	switch r.haste {
 	case atOnce:
@@ -225,16 +225,16 @@ func (r *Records) Lost(name uint64) {
 	}
 }
 
-// Answered says that a peer has taken the batch under way. The peer is back if it was late, and is not any
-// more.
-func (r *Records) Answered(now time.Time, name uint64) (back bool) {
+// Answered says that a peer has taken the batch under way (rule 9). It is not ok if there is none. The peer is back if
+// it was late, and is not any more.
+func (r *Records) Answered(now time.Time, name uint64) (back, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.peers[name]
 	if p == nil || p.flying == 0 {
-		return false
+		return false, false
 	}
-	return r.answered(now.UnixMicro(), p)
+	return r.answered(now.UnixMicro(), p), true
 }
 
 func (r *Records) answered(now int64, p *peer) (back bool) {
@@ -287,7 +287,7 @@ func (r *Records) settle(rec *record) {
 	}
 }
 
-// unacked returns what some live peer has not acknowledged. A process that does not know what was before it
+// unacked returns what some live peer has not acknowledged: u of rule 5. A process that does not know what was before it
 // has been told frees nothing.
 func (r *Records) unacked(rec *record) uint32 {
 	r.settle(rec)

@@ -66,7 +66,7 @@ type Records struct {
 	stats   Stats
 }
 
-// A pair counts what one process has admitted of a tally in one window, and what it has refunded. Both only rise, so they may
+// A pair counts what one process has admitted of a tally in one window, and what it has refunded (rule 2). Both only rise, so they may
 // be far above what counts: three calls of a billion model tokens, each settled to less, are above what 31 bits hold.
 type pair struct{ plus, minus uint64 }
 
@@ -142,7 +142,7 @@ func New(c Config) *Records {
 	return r
 }
 
-// Key returns the name of a tally of a policy among all processes.
+// Key returns the name of a tally of a policy among all processes (rule 1).
 func (r *Records) Key(policy string, identity []byte) uint64 {
 	var stack [96]byte
 	b := append(append(append(stack[:0], policy...), 0), identity...)
@@ -167,7 +167,7 @@ func (r *Records) find(key uint64) int {
 	return -1
 }
 
-// sum returns what all have admitted and not given back, as far as is known here.
+// sum returns what all have admitted and not given back, as far as is known here: s of rule 3.
 func (rec *record) sum() uint32 { return uint32(min(uint64(rec.own.net())+rec.others, most)) }
 
 // begun reports whether the window of a record has begun, by some clock that differs from this one by no more than is permitted.
@@ -197,7 +197,7 @@ func (rec *record) over(now int64) bool {
 	return now/1_000_000/int64(rec.seconds) > int64(rec.number)+1
 }
 
-// placeOf returns the place of another process in each record.
+// placeOf returns the place of another process in each record (rule 17).
 func (r *Records) placeOf(name uint64) int {
 	if slices.Contains(r.ended, name) { // it is back, and counts from its start
 		r.forget()

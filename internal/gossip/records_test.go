@@ -240,13 +240,13 @@ func TestLatePeers(t *testing.T) {
 
 	a.Add(noon, minute(1), 2, 2)
 	carry(t, at(500*ms), a, b, 1, 2)
-	back := a.Answered(at(500*ms), 3)
+	back, _ := a.Answered(at(500*ms), 3)
 	require.False(t, back, "it has not heard of the last two")
 	a.Add(noon, minute(1), 2, 2)
 	carry(t, at(1000*ms), a, b, 1, 2)
 	require.Zero(t, look(a, minute(1)).Unacked)
 	require.NotNil(t, a.Batch(at(600*ms), 3))
-	back = a.Answered(at(600*ms), 3)
+	back, _ = a.Answered(at(600*ms), 3)
 	require.True(t, back)
 	a.Gone(noon, 2)
 	a.Gone(noon, 3)
@@ -593,7 +593,7 @@ func TestALatePeerIsBackUnderLoad(t *testing.T) {
 		if batch != nil {
 			_, err := b.Hear(now, 1, batch)
 			require.NoError(t, err)
-			back := a.Answered(now, 2)
+			back, _ := a.Answered(now, 2)
 			if back {
 				for key := uint64(1); key <= 15; key++ {
 					h := look(a, minute(key))
@@ -660,7 +660,7 @@ func TestALatePeerIsBackWhenItAnswers(t *testing.T) {
 	require.NotNil(t, batch)
 	_, err := gossip.New(gossip.Config{Name: 3}).Hear(at(time.Minute), 1, batch)
 	require.NoError(t, err)
-	back := a.Answered(at(time.Minute), 3)
+	back, _ := a.Answered(at(time.Minute), 3)
 	require.True(t, back)
 }
 

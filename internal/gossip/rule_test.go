@@ -5,6 +5,8 @@ package gossip_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"testing"
 	"time"
 
@@ -445,6 +447,19 @@ func TestAProofOfAPeerIsNoneOfOurs(t *testing.T) {
 	carry(t, noon, b, a, 2, 1)
 	require.True(t, there().Admitted)
 	require.True(t, here().Spent)
+}
+
+// Each point of the rule is named where the code has it.
+func TestEachPointIsInTheCode(t *testing.T) {
+	var code []byte
+	for _, file := range []string{"records.go", "count.go", "peers.go", "hear.go", "sales.go", "../limiter/peers.go"} {
+		code = append(code, kit.Must(os.ReadFile(file))(t)...)
+	}
+	points := regexp.MustCompile(`(?m)^// {1,2}(\d+)\. `).FindAllSubmatch(kit.Must(os.ReadFile("doc.go"))(t), -1)
+	require.Len(t, points, 17)
+	for _, point := range points {
+		require.Regexp(t, `rule `+string(point[1])+`\b`, string(code))
+	}
 }
 
 func TestKeysOfTallies(t *testing.T) {

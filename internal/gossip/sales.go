@@ -4,7 +4,7 @@ package gossip
 
 import "time"
 
-// A tally that was sold has a record. It is told with the keys of its buyers, and whatever process hears of
+// A tally that was sold has a record (rule 15). It is told with the keys of its buyers, and whatever process hears of
 // it first counts one sale for each. So what is counted is a set of tallies: one that is told by many, or
 // twice, counts once. A buyer's record is not told.
 

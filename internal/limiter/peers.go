@@ -61,7 +61,7 @@ func (m *Memory) ask(now int64, p *Policy, k Key, from newcomer, known *tallyCel
 	}
 }
 
-// raise raises a tally to what is known among peers.
+// raise raises the tally of a client or a network to what is known among peers: to m of rule 4.
 func (m *Memory) raise(now int64, p *Policy, told *heard, t *Tally) {
 	if m.peers == nil {
 		return
@@ -79,7 +79,7 @@ func (r *rule) floor(now, at int64, a *gossip.Heard) State {
 		return State{}
 	case r.interval > 0:
 		// What was admitted since the beginning of a window has leaked since then at most. The same holds for
-		// the window before.
+		// the window before (rule 14).
 		begin := int64(a.Number) * r.window
 		mark := begin + r.leaks(int64(a.Sum), max(0, now-begin)+r.owes)
 		if begin -= r.window; a.Prev > 0 {

@@ -35,7 +35,6 @@ type peer struct {
 	met     time.Time
 	heard   time.Time // the last frame
 	status  time.Time // the last that it was sent
-	asked   bool      // a batch on this wire has no answer
 	differs time.Time // since when it has another list
 
 	// Our era is another each time that this process begins anew with the peer, which then asks for our records.
@@ -225,7 +224,7 @@ func (g *Group) meet(w *wire) *peer {
 		g.peers[name] = p
 		g.records.Joined(g.pace(), name)
 		g.over(p.address, answers)
-	} else if p.asked {
+	} else {
 		g.records.Lost(name)
 	}
 	if p.wire != nil {
@@ -234,7 +233,7 @@ func (g *Group) meet(w *wire) *peer {
 	if w.theirs.fingerprint != g.ours.fingerprint {
 		g.ring(secretsAlarm, p.address)
 	}
-	p.wire, p.asked, p.heard = w, false, now
+	p.wire, p.heard = w, now
 	_ = w.w.SetDeadline(time.Time{})
 	g.say(p, false)
 	g.say(p, true)
@@ -328,10 +327,14 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 		}
 		w.unread.Store(0) // it has read the last answer
 		g.later = append(g.later, func() { w.send(answerFrame, nil, nil) })
-	case kind == answerFrame && p.asked:
-		p.asked = false
+	case kind == answerFrame:
+		back, ok := g.records.Answered(g.pace(), p.name)
+		if !ok {
+			err = errFrame
+			break
+		}
 		w.unread.Store(0)
-		if g.records.Answered(g.pace(), p.name) {
+		if back {
 			p.late = false
 			g.over(p.address, answers)
 		}
@@ -443,8 +446,7 @@ func (g *Group) tell() time.Duration {
 		for name, p := range g.peers {
 			// A batch for a peer without a connection is under way until there is one: so the peer becomes late.
 			if batch := g.records.Batch(now, name); batch != nil {
-				if p.asked = true; p.wire != nil {
-					w := p.wire
+				if w := p.wire; w != nil {
 					g.later = append(g.later, func() { w.send(tellFrame, nil, batch) })
 				}
 			}

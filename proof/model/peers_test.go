@@ -316,7 +316,7 @@ func (e *explorer) play(p *process, n *node, s *step) (d done) {
 		if s.chunk > 0 {
 			e.must(r.TakeOver(wall, []byte(e.texts[s.chunk])))
 		}
-		d.back = r.Answered(pace, of)
+		d.back, _ = r.Answered(pace, of)
 	case toLost:
 		r.Lost(of)
 	case toExpire:
