@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/keptform"
 	"github.com/tallystick/tallystick/proof/kit"
 )
 
@@ -52,10 +51,7 @@ func TestAcrossSites(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `<!doctype html><title>framed</title><script type="module" src=%q></script><script type="module" src="/press.js"></script>
 <form method="post" action="/signup"><input name="message" value="framed"><tally-check endpoint="/tally/signup/"></tally-check><button id="send">Send</button></form>`, s.limits["signup"].ScriptURL())
 	})
-	mux.HandleFunc("GET /press.js", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/javascript")
-		_, _ = io.WriteString(w, `document.querySelector("#send").click();`)
-	})
+	mux.Handle("GET /press.js", static("javascript", `document.querySelector("#send").click();`))
 	mux.HandleFunc("/orders", func(w http.ResponseWriter, r *http.Request) {
 		if !permit(w, r) { // a program names the origin
 			orders.ServeHTTP(w, r)
@@ -155,11 +151,7 @@ func TestPagesUnderTheSitesPolicy(t *testing.T) {
 			s.clean()
 		})
 		t.Run("a form is kept, "+name, func(t *testing.T) {
-			s := newSite(t, func(c *middleware.Config) { c.PageHandler = keptform.Handler{} })
-			s.mux.HandleFunc("GET /plain", func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "text/html")
-				_ = plain.Execute(w, under("signup", "csp", policy)+"#")
-			})
+			s := keepForms(t, under("signup", "csp", policy)+"#")
 			b := open(t, browser, s.URL+"/plain")
 			b.click("#send")
 			b.wait(`document.title.startsWith("Not sent yet") && ` + element + `?.dataset.state === "idle"`)
@@ -187,11 +179,7 @@ func TestPagesUnderAProxysPolicy(t *testing.T) {
 		b.wait(opened)
 	})
 	t.Run("a form is kept", func(t *testing.T) {
-		s := newSite(t, func(c *middleware.Config) { c.PageHandler = keptform.Handler{} })
-		s.mux.HandleFunc("GET /plain", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			_ = plain.Execute(w, under("signup", "proxy", "script-src 'none'")+"#")
-		})
+		s := keepForms(t, under("signup", "proxy", "script-src 'none'")+"#")
 		b := open(t, browser, s.URL+"/plain")
 		b.click("#send")
 		b.wait(`document.title.startsWith("Not sent yet") && document.readyState === "complete" && getComputedStyle(` + element + `).visibility === "visible"`)
@@ -210,9 +198,7 @@ func TestElementUnderANonce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, dear)
 			limit := s.limits["signup"]
-			s.mux.HandleFunc("GET /nonce", func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "text/html")
-				_, _ = io.WriteString(w, strings.NewReplacer("{{STYLE}}", limit.StyleURL(), "{{SCRIPT}}", limit.ScriptURL()).Replace(`<!doctype html><html lang="de"><title>nonce</title>
+			s.mux.Handle("GET /nonce", static("html", strings.NewReplacer("{{STYLE}}", limit.StyleURL(), "{{SCRIPT}}", limit.ScriptURL()).Replace(`<!doctype html><html lang="de"><title>nonce</title>
 <link rel="stylesheet" href="{{STYLE}}">
 <script nonce="r4nd0m">
 	window.crew = 0;
@@ -220,8 +206,7 @@ func TestElementUnderANonce(t *testing.T) {
 </script>
 <script type="module" nonce="r4nd0m" src="{{SCRIPT}}"></script>
 <form method="post" action="/signup"><input name="message" value="hello"><tally-check endpoint="/tally/signup/"></tally-check><button id="send">Send</button></form>
-<script nonce="r4nd0m">document.querySelector("form").addEventListener("submit", () => { sessionStorage.worked = crew && heard; });</script>`))
-			})
+<script nonce="r4nd0m">document.querySelector("form").addEventListener("submit", () => { sessionStorage.worked = crew && heard; });</script>`)))
 			b := open(t, browser, under(s.URL+"/nonce", "csp", policies[name]))
 			require.True(t, eval[bool](b, element+`.matches(":defined")`))
 			b.click("[name=message]")

@@ -338,11 +338,8 @@ func TestRedeemIsNotRedirected(t *testing.T) {
 func TestFetchInAFrameWithoutAURL(t *testing.T) {
 	s := newSite(t)
 	s.redirects()
-	s.mux.HandleFunc("GET /framed.js", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/javascript")
-		_, _ = fmt.Fprintf(w, `import { tallyFetch } from %q;
-parent.framed = location.origin + " " + await (await tallyFetch("/redirect/contact?status=303&to=/redirect/contact", { method: "POST" })).text();`, s.limits["contact"].ScriptURL())
-	})
+	s.mux.Handle("GET /framed.js", static("javascript", fmt.Sprintf(`import { tallyFetch } from %q;
+parent.framed = location.origin + " " + await (await tallyFetch("/redirect/contact?status=303&to=/redirect/contact", { method: "POST" })).text();`, s.limits["contact"].ScriptURL())))
 	b := open(t, launch(t), s.URL+"/elsewhere")
 	b.run(`document.body.append(Object.assign(document.createElement("iframe"), { srcdoc: '<script type="module" src="/framed.js"></script>' }))`)
 	b.wait(`window.framed`)

@@ -4,8 +4,6 @@ package browser
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -71,16 +69,13 @@ func TestFrameworks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			s.mux.Handle("GET /app/", http.StripPrefix("/app/", http.FileServer(http.Dir(dist))))
-			s.mux.HandleFunc("GET /page", func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "text/html")
-				body := ""
-				if test.hydrates {
-					body = rendered[test.name]
-					require.Contains(t, body, "<tally-check")
-				}
-				_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><title>page</title><script src="/watch.js"></script><div id="app">%s</div>`, body)
-				_, _ = io.WriteString(w, `<script type="module" src="/app/`+test.name+`.js"></script>`)
-			})
+			body := ""
+			if test.hydrates {
+				body = rendered[test.name]
+				require.Contains(t, body, "<tally-check")
+			}
+			s.mux.Handle("GET /page", static("html", `<!doctype html><html lang="en"><title>page</title><script src="/watch.js"></script><div id="app">`+
+				body+`</div><script type="module" src="/app/`+test.name+`.js"></script>`))
 			b := open(t, browser, s.URL+"/page"+test.query)
 			names := `(() => {
 				const e = ` + element + `;

@@ -211,10 +211,10 @@ const contrasts = `(() => {
 })()`
 
 // outline returns what the accessibility tree has: role, name, and whether it is live.
-func (h home) outline() (lines []string) {
-	h.t.Helper()
-	result, err := chromedp.Call(h.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
-	require.NoError(h.t, err)
+func (b *tab) outline() (lines []string) {
+	b.t.Helper()
+	result, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	require.NoError(b.t, err)
 	for _, n := range result.Nodes {
 		if n.Ignored {
 			continue

@@ -5,8 +5,6 @@ package browser
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -326,28 +324,17 @@ func TestShadowRoot(t *testing.T) {
 func TestFrameWithoutCookies(t *testing.T) {
 	browser := launch(t)
 	s := newSite(t)
-	s.mux.HandleFunc("GET /host", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, `<!doctype html><title>host</title><script src="/host.js"></script><iframe sandbox="allow-scripts allow-forms" src="/framed" width="600" height="400"></iframe>`)
-	})
-	s.mux.HandleFunc("GET /host.js", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/javascript")
-		_, _ = io.WriteString(w, `window.said = []; addEventListener("message", ({ data }) => said.push(data));`)
-	})
-	s.mux.HandleFunc("GET /tell.js", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/javascript")
-		_, _ = io.WriteString(w, `addEventListener("tally-state", ({ target, detail: { state } }) => {
+	s.mux.Handle("GET /host", static("html", `<!doctype html><title>host</title><script src="/host.js"></script>
+<iframe sandbox="allow-scripts allow-forms" src="/framed" width="600" height="400"></iframe>`))
+	s.mux.Handle("GET /host.js", static("javascript", `window.said = []; addEventListener("message", ({ data }) => said.push(data));`))
+	s.mux.Handle("GET /tell.js", static("javascript", `addEventListener("tally-state", ({ target, detail: { state } }) => {
 			if (state !== "error") return;
 			parent.postMessage(target.querySelector("[role=status]").textContent, "*");
 			if (!location.search) setTimeout(() => document.querySelector("button").click());
 		});
-		if (location.search) addEventListener("load", () => document.querySelector("button").click());`)
-	})
-	s.mux.HandleFunc("GET /framed", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><title>framed</title><script src="/tell.js"></script><script type="module" src=%q></script>
-<form method="post" action="/signup"><input name="message" value="framed"><button id="send">Send</button><tally-check endpoint="/tally/signup/"></tally-check></form>`, s.limits["signup"].ScriptURL())
-	})
+		if (location.search) addEventListener("load", () => document.querySelector("button").click());`))
+	s.mux.Handle("GET /framed", static("html", fmt.Sprintf(`<!doctype html><html lang="en"><title>framed</title><script src="/tell.js"></script><script type="module" src=%q></script>
+<form method="post" action="/signup"><input name="message" value="framed"><button id="send">Send</button><tally-check endpoint="/tally/signup/"></tally-check></form>`, s.limits["signup"].ScriptURL())))
 	b := open(t, browser, s.URL+"/host")
 	b.wait(`said.length > 1`)
 	const frame = "This frame keeps no cookies. Please open the page in its own window."
@@ -355,10 +342,7 @@ func TestFrameWithoutCookies(t *testing.T) {
 	require.Empty(t, s.got())
 	require.Empty(t, b.loaded("/challenge"), "nothing that cannot help")
 	// Another site's page has frames with an origin, and browsers send them no cookie.
-	s.mux.HandleFunc("GET /other", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, `<!doctype html><title>host</title><script src="/host.js"></script><iframe src="`+s.URL+`/framed?press" width="600" height="400"></iframe>`)
-	})
+	s.mux.Handle("GET /other", static("html", `<!doctype html><title>host</title><script src="/host.js"></script><iframe src="`+s.URL+`/framed?press" width="600" height="400"></iframe>`))
 	b = open(t, browser, strings.Replace(s.URL, "127.0.0.1", "localhost", 1)+"/other?csp=default-src%20*")
 	b.wait(`said.length > 0`)
 	require.Equal(t, []string{frame + " Nothing was sent."}, eval[[]string](b, `said`))

@@ -5,7 +5,6 @@ package browser
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -200,10 +199,7 @@ func TestRequestsInARow(t *testing.T) {
 		snippet := regexp.MustCompile("(?s)```html\n(.*?)```").FindSubmatch(doc)
 		require.NotNil(t, snippet)
 		s := newSite(t, byDefault)
-		s.mux.HandleFunc("GET /form", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			_, _ = fmt.Fprintf(w, "<!doctype html><title>form</title>\n%s", snippet[1])
-		})
+		s.mux.Handle("GET /form", static("html", "<!doctype html><title>form</title>\n"+string(snippet[1])))
 		b, url := newBudget(t, s.Config.Handler)
 		b.expect("GET form", "GET tally.css, GET tally.js, GET fetch.js, GET texts.js, GET solver.js")
 		p := open(t, browser, url+"/form")

@@ -97,8 +97,7 @@ func TestBundles(t *testing.T) {
 				w.Header().Set("Content-Security-Policy", "default-src 'self'; connect-src 'self' "+s.URL)
 				switch r.URL.Path {
 				case "/workers.js":
-					w.Header().Set("Content-Type", "text/javascript")
-					_, _ = w.Write([]byte(workers))
+					static("javascript", workers)(w, r)
 				case "/started-in-a-worker":
 					again.Store(true)
 				default:
@@ -133,10 +132,7 @@ func TestTallyFetchDoesItsPart(t *testing.T) {
 			mux := http.NewServeMux()
 			mux.Handle("/", script)
 			mux.Handle("/tally/", limit.Endpoints())
-			mux.HandleFunc("GET /page", func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "text/html")
-				_, _ = w.Write([]byte("<!doctype html><title>page</title>"))
-			})
+			mux.Handle("GET /page", static("html", "<!doctype html><title>page</title>"))
 			server := httptest.NewServer(mux)
 			defer server.Close()
 			open(t, browser, server.URL+"/page").run(`(async () => {

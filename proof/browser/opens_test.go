@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"image/color"
 	"image/png"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -329,11 +328,8 @@ func TestBackToThePage(t *testing.T) {
 func TestPartsOfPages(t *testing.T) {
 	browser := launch(t)
 	s := newWiki(t)
-	s.mux.HandleFunc("GET /parts", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, `<!doctype html><title>parts</title><link rel="stylesheet" href="/wiki/style.css"><link rel="prefetch" href="/wiki/next">
-			<img src="/wiki/image.png"><script src="/wiki/script.js"></script><object data="/wiki/object.svg"></object><video src="/wiki/film.mp4"></video>`)
-	})
+	s.mux.Handle("GET /parts", static("html", `<!doctype html><title>parts</title><link rel="stylesheet" href="/wiki/style.css"><link rel="prefetch" href="/wiki/next">
+			<img src="/wiki/image.png"><script src="/wiki/script.js"></script><object data="/wiki/object.svg"></object><video src="/wiki/film.mp4"></video>`))
 	b := open(t, browser, s.URL+"/parts")
 	b.run(`fetch("/wiki/data.json", { headers: { Accept: "text/html" } })`)
 	want := []string{"data.json", "film.mp4", "image.png", "next", "object.svg", "script.js", "style.css"}
@@ -351,8 +347,8 @@ func TestPageInTenLanguages(t *testing.T) {
 	s := newWiki(t, endless)
 	check := func(b *tab) {
 		t.Helper()
-		for _, look := range []string{"light", "dark"} {
-			b.emulate(320, &emulation.MediaFeature{Name: "prefers-color-scheme", Value: look})
+		for _, scheme := range []string{"light", "dark"} {
+			b.wear(look{scheme, []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}, 320})
 			require.LessOrEqual(t, eval[int](b, "document.documentElement.scrollWidth"), 320)
 			b.axe()
 		}
@@ -393,13 +389,13 @@ func TestBarOfThePage(t *testing.T) {
 	b := open(t, browser, s.URL+"/elsewhere")
 	b.do(chromedp.Navigate(s.URL + "/wiki/Ada"))
 	b.wait(element + `?.querySelector("progress")?.hidden === false`)
-	for look, dark := range map[string]bool{"dark": true, "light": false} {
-		b.emulate(390, &emulation.MediaFeature{Name: "prefers-color-scheme", Value: look})
+	for scheme, dark := range map[string]bool{"dark": true, "light": false} {
+		b.wear(look{scheme, []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}, 390})
 		end := eval[[2]float64](b, `(() => { const box = `+element+`.querySelector("progress").getBoundingClientRect(); return [box.right - 20, box.y + box.height / 2]; })()`)
 		shot := kit.Must(chromedp.Run(b.ctx, chromedp.CaptureScreenshot()))(t)
 		picture := kit.Must(png.Decode(bytes.NewReader(shot)))(t)
 		level := color.GrayModel.Convert(picture.At(int(end[0]), int(end[1]))).(color.Gray).Y
-		require.Equal(t, dark, level < 128, "%s: %d", look, level)
+		require.Equal(t, dark, level < 128, "%s: %d", scheme, level)
 	}
 }
 

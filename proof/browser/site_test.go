@@ -125,14 +125,8 @@ func newSite(t *testing.T, change ...func(*middleware.Config)) *site {
 		defer s.mu.Unlock()
 		s.reports = append(s.reports, string(body))
 	})
-	mux.HandleFunc("GET /watch.js", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/javascript")
-		_, _ = io.WriteString(w, watch)
-	})
-	mux.HandleFunc("GET /elsewhere", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, "<!doctype html><title>elsewhere</title><p>elsewhere")
-	})
+	mux.Handle("GET /watch.js", static("javascript", watch))
+	mux.Handle("GET /elsewhere", static("html", "<!doctype html><title>elsewhere</title><p>elsewhere"))
 	s.mux = mux
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		csp := strict
@@ -151,6 +145,14 @@ func newSite(t *testing.T, change ...func(*middleware.Config)) *site {
 	}))
 	t.Cleanup(s.Close)
 	return s
+}
+
+// static serves one text of a kind, such as html.
+func static(kind, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/"+kind+"; charset=utf-8")
+		_, _ = io.WriteString(w, text)
+	}
 }
 
 // policing adds a policy to responses, as a proxy does.
@@ -191,10 +193,7 @@ func (s *site) hasTime(policy string) {
 	ttl := regexp.MustCompile(`\b1e3(\*\w+\.view\.getUint16\(8\))`)
 	require.Len(s.t, ttl.FindAllString(served.Body.String(), -1), 1)
 	solver := ttl.ReplaceAllString(served.Body.String(), "1e6$1")
-	s.mux.HandleFunc("GET /tally/"+policy+"/{pin}/solver.js", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/javascript")
-		_, _ = io.WriteString(w, solver)
-	})
+	s.mux.Handle("GET /tally/"+policy+"/{pin}/solver.js", static("javascript", solver))
 }
 
 // watch notes what a test wants to know of a page.
