@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -262,18 +263,28 @@ func TestErrorsOfEndpointsAreNotStored(t *testing.T) {
 	})
 }
 
+// transports are how a policy may carry tokens and proofs.
+var transports = map[string]change{
+	"default":        func(*middleware.Config) {},
+	"HeaderOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
+	"CookieOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
+	"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
+	"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
+}
+
+// transportsAnd are these, and more changes of a policy.
+func transportsAnd(more map[string]change) map[string]change {
+	maps.Copy(more, transports)
+	return more
+}
+
 // Redeeming answers the tally's first token, and asking again the same bytes.
 func TestRedeem(t *testing.T) {
-	for name, change := range map[string]func(*middleware.Config){
-		"default":        func(*middleware.Config) {},
-		"BindOwn":        func(cfg *middleware.Config) { cfg.Challenge.BindOwn = true },
-		"X-RateLimit":    func(cfg *middleware.Config) { cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds },
-		"HeaderOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
-		"CookieOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
-		"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
-		"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
-		"no memory":      func(cfg *middleware.Config) { cfg.InsecureNoMemory = true },
-	} {
+	for name, change := range transportsAnd(map[string]change{
+		"BindOwn":     func(cfg *middleware.Config) { cfg.Challenge.BindOwn = true },
+		"X-RateLimit": func(cfg *middleware.Config) { cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds },
+		"no memory":   func(cfg *middleware.Config) { cfg.InsecureNoMemory = true },
+	}) {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
 			cfg := challenging(now, middleware.Newcomers)
@@ -313,13 +324,7 @@ func TestRedeem(t *testing.T) {
 // In EveryRequest the cookie carries the proof along with one form post.
 func TestProofCookie(t *testing.T) {
 	now := new(clock)
-	for name, change := range map[string]func(*middleware.Config){
-		"default":        func(*middleware.Config) {},
-		"CookieOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
-		"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
-		"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
-		"HeaderOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
-	} {
+	for name, change := range transports {
 		t.Run(name, func(t *testing.T) {
 			cfg := challenging(now, middleware.EveryRequest)
 			change(&cfg)
@@ -474,14 +479,9 @@ func requireCookie(t *testing.T, cfg middleware.Config, cookie *http.Cookie, max
 // A browser that keeps cookies shows one with the proof, and so need not ask what has become of what it bought. One
 // that shows a cookie already is sent none to be tried.
 func TestRedeemTellsWhetherCookiesAreKept(t *testing.T) {
-	for name, change := range map[string]func(*middleware.Config){
-		"default":        func(*middleware.Config) {},
-		"EveryRequest":   func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest },
-		"CookieOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
-		"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
-		"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
-		"HeaderOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
-	} {
+	for name, change := range transportsAnd(map[string]change{
+		"EveryRequest": func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest },
+	}) {
 		t.Run(name, func(t *testing.T) {
 			cfg := challenging(new(clock), middleware.Newcomers)
 			change(&cfg)

@@ -179,7 +179,6 @@ func TestCookiesWithSuffixes(t *testing.T) {
 	require.Equal(t, []string{" a", " b"}, collect())
 }
 
-// Package middleware tests which of the two is preferred, by requests.
 func TestAcceptIsReadSoFarAndNoFurther(t *testing.T) {
 	require.True(t, PrefersHTML([]string{strings.Repeat("text/plain,", maxRanges-1) + "text/html"}))
 	require.False(t, PrefersHTML([]string{strings.Repeat("text/plain,", maxRanges) + "text/html"}))
@@ -189,10 +188,40 @@ func TestAcceptIsReadSoFarAndNoFurther(t *testing.T) {
 	require.False(t, PrefersHTML([]string{strings.Repeat(";", maxRangeBytes-len("text/html")+1), "text/html"}))
 }
 
-func TestJSONWinsATie(t *testing.T) {
-	require.True(t, PrefersHTML([]string{"text/html, application/json;q=0.999"}))
-	for _, line := range []string{"", "*/*", "text/html, application/json", "text/html;q=0.5, application/*;q=0.5"} {
-		require.False(t, PrefersHTML([]string{line}), line)
+func TestPrefersHTML(t *testing.T) {
+	for accept, html := range map[string]bool{
+		"":                 false,
+		"*/*":              false,
+		"text/html":        true,
+		"TEXT/HTML":        true,
+		"text/*":           true,
+		"application/json": false,
+		"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8": true,  // browsers
+		"application/json, text/plain, */*":                                                     false, // axios
+		"application/problem+json, text/html":                                                   false,
+		"text/html;q=0.5, application/json;q=0.4":                                               true,
+		"text/html;q=0.4, application/json;q=0.5":                                               false,
+		"text/html;q=0.5, application/problem+json":                                             false,
+		"text/html;q=0":                                false,
+		"text/html;q=0, */*":                           false,
+		"text/*;q=0.1, */*;q=0.2, text/html;q=0.3":     true,
+		"application/*;q=0.9, text/html;q=0.8":         false,
+		"*/*;q=0.1, application/json;q=0":              true,
+		"text/html;level=1;q=0.7, application/*;q=0.6": true,
+		"text/html ; Q=0.7 , application/json;q=0.6":   true,
+		"text/html;q=nonsense":                         true,
+		"text/html;q=2, application/json;q=0.9":        true,
+		"text/html;q=0.0001, application/json;q=0.1":   true, // no qvalue: as if there were none
+		"text/html;q=1.001, application/json":          false,
+		"text/html;q=-1":                               true,
+		"text/html;q":                                  true,
+		"image/png":                                    false,
+		";;,,;q=1,text/html":                           true,
+		"text/html, application/json;q=0.999":          true,
+		"text/html, application/json":                  false, // a tie
+		"text/html;q=0.5, application/*;q=0.5":         false,
+	} {
+		require.Equal(t, html, PrefersHTML([]string{accept}), accept)
 	}
 }
 
