@@ -86,7 +86,8 @@ func TestBindingSwaps(t *testing.T) {
 	}
 }
 
-// TestBounds: signed by a key of the ring, yet not by this version's rules. The vectors have more of these.
+// TestBounds: signed by a key of the ring, yet not by this version's rules. The vectors have more of these, TestPuzzleCount
+// each k, and TestEveryBitIsSigned work without R and R without work.
 func TestBounds(t *testing.T) {
 	is := newIssuer(t, secretA)
 	good := headerOf(t, issueWith(is, 1_790_000_000, alice, DefaultWork, nonce("bounds")).Text)
@@ -103,14 +104,9 @@ func TestBounds(t *testing.T) {
 		{"R 4", func(h *header) { h.span = 4 }, good, nil},
 		{"R 2^30", func(h *header) { h.span = 1 << 30 }, good, nil},
 		{"R 2^32-1", func(h *header) { h.span = math.MaxUint32 }, good, ErrMalformed},
-		{"R 0", func(h *header) { h.span = 0 }, good, ErrMalformed},
 		{"work 0", func(*header) {}, empty, nil},
-		{"work 0 with R", func(h *header) { h.span = 4 }, empty, ErrMalformed},
 		{"work 0, ttl 0", func(h *header) { h.ttl = 0 }, empty, ErrMalformed},
 		{"work 0, ttl 61", func(h *header) { h.ttl = 61 }, empty, ErrMalformed},
-		{"k 1", func(h *header) { h.k = 1 }, good, ErrMalformed},
-		{"k 16", func(h *header) { h.k = 16 }, good, ErrMalformed},
-		{"k 17", func(h *header) { h.k = 17 }, good, ErrMalformed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := c.base
@@ -122,22 +118,6 @@ func TestBounds(t *testing.T) {
 			require.ErrorIs(t, err, c.want)
 		})
 	}
-}
-
-// TestReceiptIsIdempotent: what is granted from a receipt can be granted again.
-func TestReceiptIsIdempotent(t *testing.T) {
-	is, peer := newIssuer(t, secretA), newIssuer(t, secretB, secretA)
-	proof := solved(t, is, 16)
-	first := kit.Must(is.Verify(epoch, alice, proof))(t)
-	require.NotZero(t, first.ID)
-	for _, now := range []time.Time{epoch, epoch.Add(-2 * time.Second), epoch.Add(10 * time.Second)} {
-		for _, v := range []*Issuer{is, peer} {
-			again := kit.Must(v.Verify(now, alice, proof))(t)
-			require.Equal(t, first, again)
-		}
-	}
-	other := kit.Must(is.Verify(epoch, alice, solved(t, is, 16)))(t)
-	require.NotEqual(t, first.ID, other.ID)
 }
 
 func TestConcurrentUse(t *testing.T) {
