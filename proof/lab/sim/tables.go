@@ -4,8 +4,8 @@
 // that is moved by hand: attackers beside the bound that the documentation prints, honest
 // clients, and a day of a million clients. It makes the tables of proof/lab/README.md.
 //
-// What depends on the middleware is played against a fleet of package fleet. Where a thousand instances serve a million
-// clients, the decision of internal/limiter is called itself. Work is told in multiples of W, the price of the first tally.
+// What depends on the middleware is played against a fleet of package fleet. Where a million clients come, the decision of
+// internal/limiter is called itself. Work is told in multiples of W, the price of the first tally.
 //
 // All that chance decides here comes from a seed, so that the same tables are made again.
 // What chance decides in the limiter, as which cell of its memory counts a client, does not
