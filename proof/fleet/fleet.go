@@ -81,7 +81,6 @@ func (r Request) Header() http.Header {
 type Answer struct {
 	Status int
 	Header http.Header
-	Body   string // of real servers
 }
 
 // Admitted reports whether the request was.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/proof/fleet"
@@ -138,5 +139,67 @@ func planted(s *scene) {
 	}
 	for range s.route.Quota {
 		victim.Keep(victim.Ask(fleet.Request{To: fleet.Balancer, Tokens: []string{spent, victim.Token}}).Token())
+	}
+}
+
+// Clients that go on while all else happens.
+
+// meanwhile has clients do what they do, at once: each of them once or, in a soak, again and again.
+func (s *scene) meanwhile(does ...func(s *scene) func()) {
+	var all []func()
+	for _, of := range does {
+		do := of(s)
+		all = append(all, func() {
+			for do(); s.on(); do() {
+				s.pause(s.scale.pause)
+			}
+		})
+	}
+	together(all...)
+}
+
+// keeps is a client that always shows its newest token, to one instance after the other. It must be accepted, whatever is done to
+// secrets and policies, and the client has room.
+func keeps(s *scene) func() {
+	c := s.honest()
+	c.Strict = true
+	return func() {
+		for to := range 10 {
+			s.still(func() { // or its token would end on the way
+				if standing := s.House.Away.Now(); !c.Send(to) && s.House.Away.Stood(standing) {
+					s.Unjust.Note("%s is refused", c.Name)
+				}
+			})
+		}
+	}
+}
+
+// flood sends forged tokens and proofs as fast as it can, from one address after the other. It is a load: the threats of forgery
+// have tests of their own.
+func flood(s *scene) func() {
+	real := s.honest().Ask(fleet.Request{}).Token()
+	forgeries := []string{real + ".", "." + real, real + "B", strings.Repeat(real+",", 40), strings.Repeat("A", 7000), "..", "~0.0.0.0.0.0.0.0"}
+	for i := 0; i < len(real); i += 7 { // one character changed
+		changed := []byte(real)
+		changed[i] ^= 1
+		forgeries = append(forgeries, string(changed))
+	}
+	c := s.attacker()
+	c.Named = true
+	n := 0
+	return func() {
+		for i, f := range forgeries {
+			n++
+			ask := fleet.Request{To: n, From: fmt.Sprintf("10.%d.%d.1", n>>8&15, n&255)}
+			switch i % 4 {
+			case 0:
+				ask.Cookie = s.Cookie + "=" + f // as a browser shows it
+			case 1:
+				ask.Proof = f
+			default:
+				ask.Fields = []string{middleware.TokenHeader, f}
+			}
+			c.Ask(ask)
+		}
 	}
 }

@@ -4,11 +4,9 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/tallystick/tallystick/middleware/client"
@@ -23,11 +21,10 @@ type Client struct {
 	*players.Attacker
 	*scene
 	Who
-	Token string              // the newest, or its own tally's
-	Named bool                // a proxy in front of the site names its address, which may be any
-	At    func(to int) string // where it sends; nil: as all do
-	Base  http.RoundTripper   // its connections; nil: of its address
-	Jar   http.CookieJar      // may be nil
+	Token string         // the newest, or its own tally's
+	Named bool           // a proxy in front of the site names its address, which may be any
+	Safe  bool           // it speaks HTTPS, with the proxy
+	Jar   http.CookieJar // may be nil
 
 	mu    sync.Mutex
 	conns map[string]*http.Transport // by the address
@@ -71,36 +68,28 @@ type seat Client
 func (s *seat) Instances() int { return len(s.where) }
 func (s *seat) Fail(err error) { s.scene.Fail(err) }
 
-func (s *seat) Ask(r fleet.Request) fleet.Answer { return (*Client)(s).Say(r, "") }
-
 func (s *seat) Together(n int, do func(i int)) { kit.Together(n, do) }
 
-// Say sends a request with a body. The zero Answer is none.
-func (c *Client) Say(r fleet.Request, body string) fleet.Answer {
-	standing := c.House.Away.Now()
-	a, err := c.Try(c.Ctx, r, strings.NewReader(body))
+// Ask implements [fleet.Fleet]. The zero Answer is none.
+func (s *seat) Ask(r fleet.Request) fleet.Answer {
+	standing := s.House.Away.Now()
+	a, err := (*Client)(s).try(r)
 	if _, decided := house.Parse(a.Header); err == nil && a.Status >= http.StatusInternalServerError && !decided {
-		err = fmt.Errorf("%s on /%s: %d", c.Name, c.row, a.Status)
+		err = fmt.Errorf("%s on /%s: %d", s.Name, s.row, a.Status)
 	}
 	if err != nil {
-		c.lost(standing, err)
+		s.lost(standing, err)
 		return fleet.Answer{}
 	}
 	return a
 }
 
-// Try is Say for a request that may fail.
-func (c *Client) Try(ctx context.Context, r fleet.Request, body io.Reader) (fleet.Answer, error) {
-	at := c.scene.At
-	if c.At != nil {
-		at = c.At
+func (c *Client) try(r fleet.Request) (a fleet.Answer, err error) {
+	site := c.At(r.To)
+	if c.Safe {
+		site = "https://" + c.House.Proxy.Safe
 	}
-	return c.Do(ctx, r, at(r.To)+"/"+c.row+r.Path, body)
-}
-
-// Do is Try with any URL.
-func (c *Client) Do(ctx context.Context, r fleet.Request, url string, body io.Reader) (a fleet.Answer, err error) {
-	req, err := http.NewRequestWithContext(ctx, cmp.Or(r.Method, http.MethodPost), url, body)
+	req, err := http.NewRequestWithContext(c.Ctx, cmp.Or(r.Method, http.MethodPost), site+"/"+c.row+r.Path, nil)
 	if err != nil {
 		return a, err
 	}
@@ -113,8 +102,8 @@ func (c *Client) Do(ctx context.Context, r fleet.Request, url string, body io.Re
 		return a, err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return fleet.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(text)}, err
+	_, err = io.Copy(io.Discard, resp.Body)
+	return fleet.Answer{Status: resp.StatusCode, Header: resp.Header}, err
 }
 
 // A trip is how a request is sent.
@@ -132,7 +121,7 @@ func (c *Client) Polite() *http.Client {
 // Post sends one request of a polite client to the balancer, and returns the status of the answer; 0 if there is none.
 func (c *Client) Post(polite *http.Client) (status int) {
 	standing := c.House.Away.Now()
-	resp, err := polite.Post(c.scene.At(fleet.Balancer)+"/"+c.row, "", nil)
+	resp, err := polite.Post(c.At(fleet.Balancer)+"/"+c.row, "", nil)
 	if err == nil {
 		status = resp.StatusCode
 		_, err = io.Copy(io.Discard, resp.Body)
@@ -164,8 +153,6 @@ func (c *Client) dial(from string) http.RoundTripper {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.Base != nil:
-		return c.Base
 	case c.Named:
 		return c.named
 	case c.conns[from] == nil:

@@ -50,8 +50,8 @@ type verb func(ctx context.Context, args []string, stdout, stderr io.Writer) (he
 
 var verbs = map[string]verb{
 	"attack": attack, "price": price.Run, "sim": sim.Run,
-	"serve": func(ctx context.Context, _ []string, stdout, _ io.Writer) (bool, error) {
-		return true, house.Serve(ctx, os.Stdin, stdout)
+	"serve": func(ctx context.Context, _ []string, _, _ io.Writer) (bool, error) {
+		return true, house.Serve(ctx, os.Stdin, os.Stdout)
 	},
 }
 
@@ -108,7 +108,7 @@ func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held 
 	only := f.String("rows", "", "play these `rows` alone, by their names, with commas")
 	instances := f.Int("instances", 0, "`how many`, where not as many as the scale has")
 	soaks := f.Duration("for", 0, "a soak of this `length`: the rows that need no peers again and again, and some all the time, under the race detector, while secrets and policies change")
-	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, inherit, hearing, header-copy, hand-back")
+	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, inherit, hearing")
 	f.SetOutput(stderr)
 	if err := f.Parse(args); err != nil {
 		return false, err

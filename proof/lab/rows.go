@@ -47,11 +47,6 @@ func hear(name, threats, client string, attack func(*scene), parts int64) row {
 	return row{name: name, threats: threats, client: client, formula: "P·L + (N+C−P)·f", attack: attack, route: route{Parts: parts}, honest: always}
 }
 
-// going is a row whose clients a soak has beside all others. What they do not get is noted as unjust.
-func going(name, threats, client string, does ...func(s *scene) func()) row {
-	return row{name: name, threats: threats, client: client, formula: "served", attack: func(s *scene) { s.meanwhile(does...) }, quota: plenty, honest: meanwhile}
-}
-
 // rows are all of them, in the order in which they are played.
 func rows() []row {
 	sells := route{Work: leastWork}
@@ -86,9 +81,8 @@ func rows() []row {
 		{name: "washed-out", threats: "T31", client: "floods a full memory", formula: "(N+C)·L", attack: washedOut, quota: 5, honest: again,
 			route: route{MaxClients: 1}, bound: nL},
 		{name: "cold-starts", threats: "T42", client: "drops, while instances start", formula: "(N+C)·L", attack: func(s *scene) { acrossStarts(s, s.attacker().Drop) }, honest: after, bound: nL},
-		going("flood", "T9–T11, T14", "floods with forgeries", flood, flood, keeps, keeps),
-		going(house.Upload, "T36", "sends files, whole and cut", (*scene).uploads),
-		going(house.Early, "T36", "is sent a 103 first, and resets", (*scene).calls, (*scene).resets),
+		{name: "flood", threats: "T9–T11, T14", client: "floods with forgeries", formula: "served", attack: func(s *scene) { s.meanwhile(flood, flood, keeps, keeps) },
+			quota: plenty, honest: meanwhile},
 		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: house.Shared, bound: times(1)},
 		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, honest: before, counter: house.Shared,
 			bound: func(s *scene) int64 { return s.all().Outage(s.route.Quota) }},

@@ -112,15 +112,12 @@ func (s *scene) Dialer(from string) *http.Transport {
 	return t
 }
 
-// Where is where an instance listens.
-func (s *scene) Where(to int) house.Where { return s.where[to%len(s.where)] }
-
 // At is the URL of an instance, or of the site as all clients see it.
 func (s *scene) At(to int) string {
 	if to == fleet.Balancer {
 		return "http://" + s.House.Proxy.Plain
 	}
-	return "http://" + s.Where(to).Front.String()
+	return "http://" + s.where[to%len(s.where)].Front.String()
 }
 
 // gained is what all attackers have got.

@@ -21,8 +21,7 @@ import (
 // A Breakage is how one defence is taken out, as the mutants of the packages are made: by a declaration, and text in it.
 type Breakage struct {
 	mutants.Mutant
-	Row   string `json:"row"`   // a row that must notice
-	Fault string `json:"fault"` // with which instances end, where the row itself does not
+	Row string `json:"row"` // a row that must notice
 }
 
 //go:embed without.json

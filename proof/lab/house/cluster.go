@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -175,13 +174,13 @@ func (c *Cluster) Reload(write, broken func() error) (err error) {
 		return err
 	}
 	for _, p := range c.Instances {
-		if p.Post("reload") == nil {
+		if p.Call("Reload", 0, nil) == nil {
 			c.fault("a file that is broken, and was taken", "")
 		}
 	}
 	err = write()
 	for _, p := range c.Instances {
-		err = errors.Join(err, p.Post("reload"))
+		err = errors.Join(err, p.Call("Reload", 0, nil))
 	}
 	return err
 }
@@ -203,13 +202,6 @@ func (c *Cluster) End() []Fault {
 	}
 	for _, line := range all.Logged {
 		c.fault("a line that a server logs", "%s", line)
-	}
-	left := c.files("files-*/*")
-	for until := time.Now().Add(time.Minute); len(left) > 0 && time.Now().Before(until); left = c.files("files-*/*") {
-		time.Sleep(100 * time.Millisecond)
-	}
-	for _, file := range left {
-		c.fault("a temporary file that is left", "%s", file)
 	}
 	for _, p := range c.Instances {
 		c.ends(p, (*Process).End)
@@ -270,9 +262,9 @@ func (c *Cluster) state() (all State, err error) {
 func (c *Cluster) Advance(seconds int64) (err error) {
 	c.Still.Lock()
 	defer c.Still.Unlock()
-	now := strconv.FormatInt(c.Clock.Add(seconds), 10)
+	now := c.Clock.Add(seconds)
 	for _, p := range c.Instances {
-		err = errors.Join(err, p.Post("clock", "now", now))
+		err = errors.Join(err, p.Call("Advance", now, nil))
 	}
 	return err
 }
@@ -281,7 +273,7 @@ func (c *Cluster) Advance(seconds int64) (err error) {
 func (c *Cluster) Hear() (all bool, err error) {
 	for _, p := range c.Instances {
 		var s State
-		if err := p.Get("state", &s); err != nil {
+		if err := p.Call("State", false, &s); err != nil {
 			return false, err
 		}
 		for _, q := range c.Instances {
@@ -326,7 +318,7 @@ func (c *Cluster) Cut(at int) error {
 				refused = append(refused, q.Where.Peers.String())
 			}
 		}
-		if err := p.Post("cut", "addresses", strings.Join(refused, " ")); err != nil {
+		if err := p.Call("Cut", refused, nil); err != nil {
 			return err
 		}
 	}

@@ -3,14 +3,12 @@
 package house
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
+	"net/rpc"
+	"net/rpc/jsonrpc"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,25 +21,21 @@ import (
 type Process struct {
 	Where Where
 	*program.Program
-	stdin io.Closer // the process ends with it
-	files string    // the folder of its temporary files
+	door *rpc.Client // by its standard input and output: the process ends with it
+	said string      // the file of what it says
 }
 
 // launch starts an instance as a process.
 func launch(ctx context.Context, dir, made string, cfg Config) (*Process, error) {
-	p := &Process{files: filepath.Join(dir, fmt.Sprintf("files-%d", cfg.Process))}
-	said, err := os.Create(p.files + ".said")
-	if err = errors.Join(err, os.Mkdir(p.files, 0o700)); err != nil {
+	p := &Process{said: filepath.Join(dir, fmt.Sprintf("%d.said", cfg.Process))}
+	said, err := os.Create(p.said)
+	if err != nil {
 		return nil, err
 	}
 	defer said.Close()
 	cmd := exec.CommandContext(ctx, made, "serve")
 	cmd.Stderr = said
-	cmd.Env = append(os.Environ(), "TMPDIR="+p.files, "GORACE=halt_on_error=0 exitcode=0 log_path="+filepath.Join(dir, "race"))
-	text, err := json.Marshal(cfg)
-	if err != nil {
-		return nil, err
-	}
+	cmd.Env = append(os.Environ(), "GORACE=halt_on_error=0 exitcode=0 log_path="+filepath.Join(dir, "race"))
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -53,26 +47,32 @@ func launch(ctx context.Context, dir, made string, cfg Config) (*Process, error)
 	if p.Program, err = program.Start(cmd); err != nil {
 		return nil, err
 	}
-	p.stdin = stdin
-	if _, err = stdin.Write(text); err == nil { // without an end of the line, which would be the end of the lab
-		err = json.NewDecoder(bufio.NewReader(stdout)).Decode(&p.Where)
-	}
-	if err != nil {
+	p.door = jsonrpc.NewClient(pipes{stdout, stdin})
+	if err := p.Call("Open", cfg, &p.Where); err != nil {
 		p.stop()
 		return nil, fmt.Errorf("an instance does not say where it listens: %w: %s", err, p.Said())
 	}
 	return p, nil
 }
 
+// Pipes are a connection.
+type pipes struct {
+	io.ReadCloser
+	io.WriteCloser
+}
+
+// Close ends both ways.
+func (p pipes) Close() error { return errors.Join(p.WriteCloser.Close(), p.ReadCloser.Close()) }
+
 // Said is what a process has said.
 func (p *Process) Said() string {
-	said, _ := os.ReadFile(p.files + ".said")
-	return fmt.Sprintf("%s: %.2000s", filepath.Base(p.files), said)
+	said, _ := os.ReadFile(p.said)
+	return fmt.Sprintf("%s: %.2000s", filepath.Base(p.said), said)
 }
 
 // stop ends an instance, at once.
 func (p *Process) stop() {
-	_ = p.stdin.Close()
+	_ = p.door.Close()
 	p.Kill()
 }
 
@@ -80,36 +80,9 @@ func (p *Process) stop() {
 func (p *Process) End() error { return p.Program.End(2 * time.Minute) }
 
 // State asks an instance what it has seen.
-func (p *Process) State() (s State, err error) { return s, p.Get("state?whole=1", &s) }
+func (p *Process) State() (s State, err error) { return s, p.Call("State", true, &s) }
 
-// Get asks an instance something.
-func (p *Process) Get(what string, of any) error {
-	resp, err := http.Get(p.back() + what)
-	return answer(what, resp, err, of)
+// Call has the door of an instance do something.
+func (p *Process) Call(what string, with, answer any) error {
+	return p.door.Call("Door."+what, with, answer)
 }
-
-// Post tells an instance to do something.
-func (p *Process) Post(what string, form ...string) error {
-	values := url.Values{}
-	for i := 0; i < len(form); i += 2 {
-		values.Set(form[i], form[i+1])
-	}
-	resp, err := http.PostForm(p.back()+what, values)
-	return answer(what, resp, err, nil)
-}
-
-func answer(what string, resp *http.Response, err error, of any) error {
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("an instance does not %s: %s", what, resp.Status)
-	}
-	if of == nil {
-		return nil
-	}
-	return json.NewDecoder(resp.Body).Decode(of) // some hundred bytes for each row
-}
-
-func (p *Process) back() string { return "http://" + p.Where.Back.String() + "/" }

@@ -16,21 +16,15 @@ const (
 
 	Attacker = "/attacker" // how the name of an attacker ends
 	Admitted = "admitted"  // how an admitted request is counted; the others by the reason of the refusal
-	Size     = 200_000     // how long the answers of Early are
 )
 
-// The policies whose handler is no plain one. Of the last two nothing stands between net/http and the middleware:
-// what either does to a request, the other one sees.
-const (
-	Cached = "cached" // the proxy keeps answers for all, and GET is answered so that it may
-	Upload = "upload" // has net/http write the parts to files
-	Early  = "early"  // sends a 103 first
-)
+// Cached is the policy whose answers the proxy keeps for all: GET is answered so that it may.
+const Cached = "cached"
 
 // A Config describes what one instance serves.
 type Config struct {
-	Process  int64          // its number, which none has had before it
-	Listen   netip.AddrPort // also for HTTP/2
+	Process  int64 // its number, which none has had before it
+	Listen   netip.AddrPort
 	Dir      string         // with what to serve
 	Now      int64          // Unix seconds, where the clock stands
 	Redis    string         // the counter of exact routes
@@ -40,8 +34,8 @@ type Config struct {
 	Began    time.Time      // since when their clocks go on
 }
 
-// Where is where an instance listens, for clients, for the lab and for its peers.
-type Where struct{ Front, Back, Peers netip.AddrPort }
+// Where is where an instance listens, for clients and for its peers.
+type Where struct{ Front, Peers netip.AddrPort }
 
 // A State counts what an instance has seen and used.
 type State struct {

@@ -13,11 +13,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/rpc"
+	"net/rpc/jsonrpc"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,51 +29,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/peers"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
-
-// newSite starts one.
-func newSite(cfg Config) (*Site, Where, error) {
-	s := &Site{
-		cfg: cfg, mux: http.NewServeMux(), failed: make(chan error, 4),
-		state: State{Took: map[int]int64{}},
-	}
-	s.now.Store(cfg.Now)
-	where, err := s.start(cfg)
-	if err != nil {
-		return nil, where, errors.Join(err, s.Stop(context.Background()))
-	}
-	return s, where, nil
-}
-
-func (s *Site) start(cfg Config) (where Where, err error) {
-	if where.Peers, err = s.join(); err != nil { // first: it sets the resolver of the process
-		return where, err
-	}
-	if s.counter, err = redis.Open(cfg.Redis, redis.Config{}); err != nil {
-		return where, err
-	}
-	if err := s.mount(filepath.Join(cfg.Dir, Policies)); err != nil {
-		return where, err
-	}
-	server := &http.Server{Handler: s.mux, Protocols: new(http.Protocols), ErrorLog: log.New(s, "", 0)}
-	server.Protocols.SetHTTP1(true)
-	server.Protocols.SetUnencryptedHTTP2(true)
-	s.servers = []*http.Server{server, {Handler: s.back()}}
-	where.Front, where.Back = cfg.Listen, netip.MustParseAddrPort("127.0.0.1:0")
-	listens := net.ListenConfig{Control: sharing}
-	for i, at := range []*netip.AddrPort{&where.Front, &where.Back} {
-		l, err := listens.Listen(context.Background(), "tcp4", at.String())
-		if err != nil {
-			return where, err
-		}
-		*at = addrOf(l)
-		go func() {
-			if err := s.servers[i].Serve(l); !errors.Is(err, http.ErrServerClosed) {
-				s.failed <- err
-			}
-		}()
-	}
-	return where, nil
-}
 
 // join has an instance hear its peers. It has another address each time that it starts, as in a cluster, and asks DNS for the others.
 func (s *Site) join() (at netip.AddrPort, err error) {
@@ -98,18 +54,11 @@ func (s *Site) join() (at netip.AddrPort, err error) {
 
 // Stop ends it: requests under way have until ctx is done.
 func (s *Site) Stop(ctx context.Context) (err error) {
-	for _, server := range s.servers {
-		if e := server.Shutdown(ctx); e != nil { // the rest are slow readers
-			err = errors.Join(err, server.Close())
-		}
+	if s.server.Shutdown(ctx) != nil { // the rest are slow readers
+		err = s.server.Close()
 	}
-	if s.group != nil {
-		_ = s.group.Close(ctx) // a peer that is not there has not heard all
-	}
-	if s.counter != nil {
-		err = errors.Join(err, s.counter.Close())
-	}
-	return err
+	_ = s.group.Close(ctx) // a peer that is not there has not heard all
+	return errors.Join(err, s.counter.Close())
 }
 
 // mount mounts the policies of a file: /<policy> is limited, and /<policy>/tally/ sells.
@@ -136,71 +85,90 @@ func (s *Site) mount(file string) error {
 	}
 	s.set = set
 	for policy := range names.Policies {
-		handler, plain := s.handler(policy)
 		m := set.Middleware(policy)
-		handler = m.Handler(handler)
-		if !plain {
-			handler = s.enter(handler)
-		}
-		s.mux.Handle("/"+policy, handler)
+		s.mux.Handle("/"+policy, s.enter(m.Handler(s)))
 		s.mux.Handle("/"+policy+"/tally/", s.enter(m.Endpoints()))
 	}
 	return nil
 }
 
-// back is what the lab sees.
-func (s *Site) back() http.Handler {
-	mux := http.NewServeMux()
-	does := func(what string, do func(r *http.Request) error) {
-		mux.HandleFunc("POST /"+what, func(w http.ResponseWriter, r *http.Request) {
-			if err := do(r); err != nil {
-				http.Error(w, err.Error(), http.StatusConflict)
-			}
-		})
-	}
-	does("reload", func(*http.Request) error { return policyfile.Reload(s.set) })
-	does("cut", func(r *http.Request) error { s.wire.refuse(strings.Fields(r.FormValue("addresses"))); return nil })
-	does("clock", func(r *http.Request) error {
-		now, err := strconv.ParseInt(r.FormValue("now"), 10, 64)
-		if err == nil {
-			s.gate.Lock()
-			defer s.gate.Unlock()
-			s.now.Store(now)
-		}
+// A door is the lab's, at the back of an instance. What it does is called by net/rpc.
+type door struct{ *Site }
+
+// Open starts the instance.
+func (s *door) Open(cfg Config, where *Where) (err error) {
+	s.cfg = cfg
+	s.now.Store(cfg.Now)
+	if where.Peers, err = s.join(); err != nil { // first: it sets the resolver of the process
 		return err
-	})
-	mux.HandleFunc("GET /state", func(w http.ResponseWriter, r *http.Request) {
-		_ = json.NewEncoder(w).Encode(s.look(r.FormValue("whole") != ""))
-	})
-	return mux
+	}
+	if s.counter, err = redis.Open(cfg.Redis, redis.Config{}); err != nil {
+		return err
+	}
+	if err := s.mount(filepath.Join(cfg.Dir, Policies)); err != nil {
+		return err
+	}
+	listens := net.ListenConfig{Control: sharing}
+	l, err := listens.Listen(context.Background(), "tcp4", cfg.Listen.String())
+	if err != nil {
+		return err
+	}
+	where.Front = addrOf(l)
+	s.server = &http.Server{Handler: s.mux, ErrorLog: log.New(s, "", 0)}
+	go func() {
+		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- err
+		}
+	}()
+	return nil
+}
+
+// Reload has it read its policies again.
+func (s *door) Reload(int, *int) error { return policyfile.Reload(s.set) }
+
+// Cut cuts the wires to some addresses, and mends the others.
+func (s *door) Cut(addresses []string, _ *int) error {
+	s.wire.refuse(addresses)
+	return nil
+}
+
+// Advance puts its clock forward, to a time.
+func (s *door) Advance(now int64, _ *int) error {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	s.now.Store(now)
+	return nil
+}
+
+// State says what it has seen.
+func (s *door) State(whole bool, state *State) error {
+	*state = s.look(whole)
+	return nil
 }
 
 // drain is how long requests under way have, when a process is asked to end.
 const drain = 10 * time.Second
 
-// Serve is an instance as a process of its own, until ctx is done. It serves as a line of its standard input says, says where as a line of
-// JSON on the standard output, and ends with the process that holds the other end of the input.
-func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
-	var cfg Config
-	if err := json.NewDecoder(stdin).Decode(&cfg); err != nil {
+// Serve is an instance as a process of its own, until ctx is done. The lab calls its door by the standard input and output, and it ends
+// with the process that holds the other end of these.
+func Serve(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser) error {
+	s := &Site{mux: http.NewServeMux(), failed: make(chan error, 1), state: State{Took: map[int]int64{}}}
+	calls, gone := rpc.NewServer(), make(chan struct{})
+	if err := calls.RegisterName("Door", &door{s}); err != nil {
 		return err
 	}
-	gone := make(chan error, 1)
+	before := runtime.NumGoroutine() + 1 // the calls'
+	codec := jsonrpc.NewServerCodec(pipes{stdin, stdout})
+	if err := calls.ServeRequest(codec); err != nil { // the first is to open
+		return err
+	}
 	go func() {
-		_, err := stdin.Read(make([]byte, 1))
-		gone <- fmt.Errorf("the lab is gone: %w", errors.Join(err, io.EOF))
+		defer close(gone)
+		calls.ServeCodec(codec)
 	}()
-	before := runtime.NumGoroutine()
-	s, where, err := newSite(cfg)
-	if err != nil {
-		return err
-	}
-	if err := json.NewEncoder(stdout).Encode(where); err != nil {
-		return err
-	}
 	select {
-	case err := <-gone:
-		return err
+	case <-gone:
+		return errors.New("the lab is gone")
 	case err := <-s.failed:
 		return err
 	case <-ctx.Done():
