@@ -326,7 +326,7 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 			g.ring(clockAlarm, p.address, "ahead", ahead.Round(100*time.Millisecond))
 		}
 		w.unread.Store(0) // it has read the last answer
-		g.later = append(g.later, func() { w.send(answerFrame, nil, nil) })
+		g.post(w, answerFrame, nil, nil)
 	case kind == answerFrame:
 		back, ok := g.records.Answered(g.pace(), p.name)
 		if !ok {
@@ -446,8 +446,8 @@ func (g *Group) tell() time.Duration {
 		for name, p := range g.peers {
 			// A batch for a peer without a connection is under way until there is one: so the peer becomes late.
 			if batch := g.records.Batch(now, name); batch != nil {
-				if w := p.wire; w != nil {
-					g.later = append(g.later, func() { w.send(tellFrame, nil, batch) })
+				if p.wire != nil {
+					g.post(p.wire, tellFrame, nil, batch)
 				}
 			}
 		}

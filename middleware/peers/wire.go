@@ -17,11 +17,11 @@ const silence = 10 * time.Second
 // and some small frames there.
 const mostQueued = 8 * mostLen
 
-// mostUnread is how much is written where it is sent, until the peer has read it: any TCP has room for that.
+// mostUnread is how much is written where it is flushed, until the peer has read it: any TCP has room for that.
 const mostUnread = 4 << 10
 
 // A wire is a connection whose other end has shown a secret. One goroutine reads it. What TCP has room for is written
-// where it is sent: to wake a goroutine costs as much as to write. A goroutine of its own writes the rest: else two
+// where it is flushed: to wake a goroutine costs as much as to write. A goroutine of its own writes the rest: else two
 // processes that write to each other could wait for each other.
 type wire struct {
 	*session
@@ -46,12 +46,6 @@ func newWire(s *session, conn, secured net.Conn, dialed bool) *wire {
 
 // read returns the next frame, whose content is good until the next call.
 func (w *wire) read() (kind byte, content []byte, err error) { return w.in.read(w.r, &w.buf) }
-
-// send has a frame written.
-func (w *wire) send(kind byte, head, content []byte) {
-	w.put(kind, head, content)
-	w.flush()
-}
 
 // put puts a frame into the queue, which flush has written.
 func (w *wire) put(kind byte, head, content []byte) {
