@@ -403,9 +403,6 @@ func TestOptions(t *testing.T) {
 		{"CookieOnly", limiting(func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly }), []step{
 			ok(anything).expect(middleware.TokenHeader, planted),
 		}},
-		{"Skip", limiting(func(cfg *middleware.Config) {
-			cfg.Skip = func(r *http.Request) bool { return r.URL.Path == "/healthz" }
-		}), []step{ok(anything)}},
 	})
 }
 

@@ -177,33 +177,6 @@ func playKnown(t *testing.T, seed uint64, limits []middleware.Limit, change func
 	return known
 }
 
-// What was given back to the last is not in a token, nor its window: whether the token is known or read, a clock that
-// steps back tells nothing of it.
-func TestKnownBySightSaysWhatItSays(t *testing.T) {
-	var ahead [2]any
-	for i := range ahead {
-		c := new(clock)
-		cfg := contact(c)
-		cfg.Limits = []middleware.Limit{{Name: "short", Quota: 5, Window: 4 * time.Second}, {Name: "long", Quota: 5, Window: time.Hour}}
-		m := newLimiter(t, cfg)
-		if i == 1 {
-			m.ReadAlways()
-		}
-		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Then") != "" {
-				require.NoError(t, middleware.Refund(w, r))
-			}
-		}))
-		tok := tokenIn(send(h, from("203.0.113.1")))
-		c.Advance(20 * time.Second)
-		tok = tokenIn(send(h, from("203.0.113.1"), showing(tok), with("Then", "refund")))
-		c.Advance(-6 * time.Second)
-		send(h, from("203.0.113.1"), showing(tok))
-		ahead[i] = m.Stats().Tokens
-	}
-	require.Equal(t, ahead[1], ahead[0])
-}
-
 // A client that was never wrong has no cell in a limit that counts by outcome, and its token says nothing of it: it is
 // known all the same.
 func TestKnownBySightWithoutACell(t *testing.T) {

@@ -64,18 +64,6 @@ func TestNetworksAllOrNothing(t *testing.T) {
 	require.PanicsWithValue(t, tooMany, func() { m.Restore(midnight, midnight, p, many, 1) })
 }
 
-// A network that admits less than its tally refuses for good what it can never
-// admit, and says so.
-func TestNetworkMakesImpossible(t *testing.T) {
-	p := compile(t, limiter.Limit{Quota: 5, Window: minute})
-	small := compile(t, limiter.Limit{Quota: 2, Window: minute})
-	m := limiter.NewMemory(8, 1)
-	_, v := m.Take(midnight, p, &limiter.Candidate{Key: 1, Networks: []limiter.Network{{Key: 2, Policy: small}}}, 3)
-	require.False(t, v.Admitted)
-	require.True(t, v.Impossible)
-	require.Zero(t, v.Wait)
-}
-
 // Requests take the locks of a tally and its networks in one order, so no two
 // wait for each other; and what they admit together is what the networks allow.
 func TestNetworksInParallel(t *testing.T) {
