@@ -27,6 +27,7 @@ type outcomes struct {
 	mu          sync.Mutex
 	held        map[limiter.Key]int64 // of tallies and networks
 	first, last *heldCharge           // those that hold, by age
+	over        bool                  // nothing holds: no limit counts by outcome any more
 }
 
 // A heldCharge is the part of a request's charge that depends on its outcome.
@@ -70,6 +71,23 @@ func (o *outcomes) lock(now time.Time) (release func()) {
 	return o.mu.Unlock
 }
 
+// begin has requests hold.
+func (o *outcomes) begin() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.over = false
+}
+
+// stop charges what is held, and has requests that are still decided by the old configuration be charged at once. By the new
+// one every request counts, without this lock: a charge that is due in a window that is over would move its counts there.
+func (o *outcomes) stop(now time.Time) {
+	defer o.lock(now)()
+	o.over = true
+	for o.first != nil {
+		o.first.charge(now)
+	}
+}
+
 // take checks all limits and charges those that do not count by outcome. In the others an
 // admitted request holds its cost. Dry, it only checks.
 func (o *outcomes) take(now time.Time, m *limiter.Memory, t *tier, f *limiter.Candidate, cost int64, dry bool) (limiter.Tally, limiter.Verdict, *heldCharge) {
@@ -96,6 +114,9 @@ func (o *outcomes) take(now time.Time, m *limiter.Memory, t *tier, f *limiter.Ca
 		o.first = p
 	} else {
 		p.prev.next = p
+	}
+	if o.over {
+		p.charge(now)
 	}
 	return tally, v, p
 }

@@ -447,3 +447,37 @@ func outcomeOracle(t *testing.T, echo bool) {
 	})
 	require.Equal(t, 1<<30-counted.Load(), failuresLeft(t, m))
 }
+
+// What is held is charged when ByOutcome goes: each request counts then, and what counts them knows nothing of what is overdue. A
+// charge as of a window that is over would take the counts of the present one along.
+func TestOutcomeOfRequestsUnderWayWhenItGoes(t *testing.T) {
+	c := new(clock)
+	cfg := login(c)
+	m := newLimiter(t, cfg)
+	came, goes := make(chan struct{}), make(chan struct{})
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Slow") != "" {
+			close(came)
+			<-goes
+		}
+		w.WriteHeader(http.StatusOK)
+	}))
+	var slow sync.WaitGroup
+	slow.Go(func() { send(h, with("X-Slow", "1")) })
+	end := sync.OnceFunc(func() { close(goes); slow.Wait() })
+	defer end()
+	<-came
+	plain := cfg
+	plain.ByOutcome = nil
+	require.NoError(t, m.Reconfigure(plain))
+	require.Equal(t, 4, admitted(h, 10), "one is under way")
+	c.Advance(time.Minute)
+	require.Equal(t, 5, admitted(h, 10))
+	end()
+	require.Zero(t, admitted(h, 10), "nothing was counted in the window before")
+	require.NoError(t, m.Reconfigure(cfg))
+	require.Zero(t, failuresLeft(t, m))
+	c.Advance(time.Minute)
+	require.EqualValues(t, 5, failuresLeft(t, m))
+	require.EqualValues(t, 5, served(t, m, 10, one, passwords), "it holds again")
+}
