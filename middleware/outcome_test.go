@@ -462,6 +462,7 @@ func TestOutcomeOfRequestsUnderWayWhenItGoes(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusOK)
 	}))
+	c.Advance(55 * time.Second) // what is held is due in the next window
 	var slow sync.WaitGroup
 	slow.Go(func() { send(h, with("X-Slow", "1")) })
 	end := sync.OnceFunc(func() { close(goes); slow.Wait() })
@@ -480,4 +481,28 @@ func TestOutcomeOfRequestsUnderWayWhenItGoes(t *testing.T) {
 	c.Advance(time.Minute)
 	require.EqualValues(t, 5, failuresLeft(t, m))
 	require.EqualValues(t, 5, served(t, m, 10, one, passwords), "it holds again")
+}
+
+// A request that the old configuration still decides holds nothing either.
+func TestOutcomeOfARequestThatIsDecidedWhenItHasGone(t *testing.T) {
+	c := new(clock)
+	cfg := login(c)
+	plain := cfg
+	plain.ByOutcome = nil
+	var m *middleware.Middleware
+	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
+		require.NoError(t, m.Reconfigure(plain))
+		return middleware.PeerAddress(r)
+	}
+	m = newLimiter(t, cfg)
+	var h http.Handler
+	h = m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Slow") != "" {
+			c.Advance(time.Minute)
+			require.Equal(t, 5, admitted(h, 10))
+		}
+		w.WriteHeader(http.StatusOK)
+	}))
+	send(h, with("X-Slow", "1"))
+	require.Zero(t, admitted(h, 10))
 }
