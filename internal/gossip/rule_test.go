@@ -298,7 +298,7 @@ func TestRule(t *testing.T) {
 						if w.late+w.alone > 0 { // by many losses in a row, or a deploy faster than records: it has not heard
 							parts = max(parts, 2)
 						}
-						k := max(slackOf(n, limit.Quota), w.dearest)
+						k := max(slackOf(w.fewest, limit.Quota), w.dearest)
 						for at, got := range w.gross[i] {
 							starts := int64(0)
 							for b, c := range w.begun {
@@ -368,7 +368,7 @@ func TestRuleOfBuckets(t *testing.T) {
 func TestProofsAreSpentOnce(t *testing.T) {
 	seeds := 4
 	if kit.Whole() {
-		seeds = 40
+		seeds = 8
 	}
 	for fi, fate := range fates {
 		spentOnce, busy := 0, 0

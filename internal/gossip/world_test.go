@@ -32,6 +32,7 @@ type world struct {
 	gross    []map[int64]int64 // the most that admitted was
 	begun    map[int64]int64   // processes that started, by window of the first limit
 	dearest  int64
+	fewest   int          // processes that one of them heard, itself too, when it admitted: f is of these
 	drops    []truth.Drop // where the only limit is a bucket
 
 	asked, refused, wrong, soon, busy, waited, told int
@@ -108,7 +109,7 @@ func (a *agenda) Pop() any {
 }
 
 func newWorld(s setting, seed uint64) *world {
-	w := &world{setting: s, r: rand.New(rand.NewPCG(seed, 1)), begun: map[int64]int64{}}
+	w := &world{setting: s, r: rand.New(rand.NewPCG(seed, 1)), begun: map[int64]int64{}, fewest: s.n}
 	var err error
 	if w.policy, err = limiter.Compile("p", s.limits); err != nil {
 		panic(err)
@@ -363,6 +364,11 @@ func (w *world) restart(place int, farewell bool) {
 				if !o.dead && o.links[old.name] != nil {
 					delete(o.links, old.name)
 					o.records.Gone(o.clock(), old.name)
+					for _, n := range w.procs { // a newcomer may not have met the old one
+						if n.links[o.name] != nil && w.now-n.began < time.Second {
+							n.pull(o, 0, func() {})
+						}
+					}
 					o.pump()
 				}
 			}
@@ -498,7 +504,7 @@ func (w *world) judge(p *process, t *limiter.Tally, v *limiter.Verdict, cost int
 		return
 	}
 	if v.Admitted {
-		w.dearest = max(w.dearest, cost)
+		w.dearest, w.fewest = max(w.dearest, cost), min(w.fewest, 1+len(p.links))
 		for i := range w.limits {
 			at := w.windowOf(i, t, us)
 			w.admitted[i][at] += cost

@@ -356,6 +356,13 @@ func (g *Group) handle(p *peer, w *wire, kind byte, content []byte) bool {
 		}
 	case kind == farewellFrame:
 		g.forget(p)
+		for _, o := range g.peers {
+			if p.heard.Sub(o.met) < statusEvery { // it may not have met p, and have our records from before the last word of p
+				g.era++
+				o.era = g.era
+				g.say(o, true)
+			}
+		}
 		g.over(p.address, ended)
 		if i := slices.IndexFunc(g.roster.targets, func(t *target) bool { return t.name == p.name }); i >= 0 {
 			g.roster.targets[i].answered = p.heard.Add(patience) // lists have it for a while
@@ -445,10 +452,8 @@ func (g *Group) tell() time.Duration {
 		}
 		for name, p := range g.peers {
 			// A batch for a peer without a connection is under way until there is one: so the peer becomes late.
-			if batch := g.records.Batch(now, name); batch != nil {
-				if p.wire != nil {
-					g.post(p.wire, tellFrame, nil, batch)
-				}
+			if batch := g.records.Batch(now, name); batch != nil && p.wire != nil {
+				g.post(p.wire, tellFrame, nil, batch)
 			}
 		}
 		at, ok = g.records.Next()

@@ -83,6 +83,8 @@ func TestANewcomerTakesOverTheRecords(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		require.EqualValues(t, 116, late.sum())
 		require.EqualValues(t, 116, all[0].sum())
+		next, due := all[0].records.Next()
+		require.True(t, due && next.After(all[0].pace()), "what the dead one is told does not have run turn without a pause")
 		closeAll(all[0], all[1], late)
 	})
 }
@@ -274,6 +276,27 @@ func TestFarewellToANewcomer(t *testing.T) {
 			closeAll(all[1], newcomer)
 		})
 	}
+}
+
+// A newcomer that has not met a process which ends hears its last word of the others.
+func TestTheLastWordComesToANewcomer(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, list := newWorld(t), addresses(3)
+		all := w.fleet(list[:2]...)
+		time.Sleep(time.Minute)
+		w.cut(map[[2]string]bool{{list[1], list[0]}: true}) // the last word is under way
+		all[1].add(1)
+		go closeAll(all[1])
+		time.Sleep(time.Millisecond)
+		newcomer := w.start(list[2], members(list...))
+		require.Zero(t, newcomer.sum(), "it has the records of the other, which has not heard it")
+		w.cut(nil)
+		time.Sleep(50 * time.Millisecond)
+		require.Equal(t, 1, all[0].sum())
+		require.Equal(t, 1, newcomer.sum())
+		require.Equal(t, list[:1], newcomer.Stats().Heard)
+		closeAll(all[0], newcomer)
+	})
 }
 
 // Of a peer that was late, or gone, the log tells the end too where the peer says farewell, or is taken off the list.
