@@ -56,6 +56,7 @@ const (
 	endpointsIdle
 	newcomersOnGet
 	formUnsolvable
+	hostChanged
 	costAboveQuota
 	exactOutside
 	costNegative
@@ -127,6 +128,8 @@ var diagnostics = [numFindings]struct{ code, message, remedy string }{
 		"mount Middleware.Endpoints where browsers find Challenge.Path, the prefix that a proxy takes away included; let no proxy add a Content-Security-Policy"},
 	newcomersOnGet: {"newcomers-on-get", "a page is refused, and its visitor cannot do the work", "limit the POST of its form alone; or set Challenge.Path, mount Middleware.Endpoints there, and let TokenTransport send cookies"},
 	formUnsolvable: {"form-unsolvable", "a form is refused, and its visitor cannot do the work", "set Challenge.Path, mount Middleware.Endpoints there, put the element into the form, and let TokenTransport send cookies"},
+	hostChanged: {"host-changed", "a page names another host than its request has: no form is kept, and no page can buy",
+		"have the proxy pass on the Host that browsers see, as by proxy_set_header Host $http_host; if it is a page of another site, leave it"},
 	costAboveQuota: {"cost-above-quota", "a cost is above what its client may ever use; refused with 403", "lower the cost, or raise the Quota or Burst"},
 	exactOutside: {"exact-outside", "a policy inside of this one has refused a request, whose charge stays on the exact counter",
 		"mount this policy inside of the other one"},

@@ -151,6 +151,15 @@ func formsRefused(t *testing.T, change func(*middleware.Config)) []string {
 	return h.Log.Lines()
 }
 
+// sentFrom has a page of an origin send something to a site behind a proxy that names itself as the Host.
+func sentFrom(origin string, sends func(h *site, page option)) trouble {
+	return func(t *testing.T) []string {
+		h := newSite(t, keeping(new(clock), middleware.Newcomers))
+		sends(h, both(host("127.0.0.1:8080"), with("Origin", origin), func(r *http.Request) { r.Header.Del("Sec-Fetch-Site") }))
+		return h.Log.Lines()
+	}
+}
+
 // wrapped serves a request by a limiter whose writer is what wrap makes of the server's.
 func wrapped(wrap func(http.ResponseWriter) http.ResponseWriter, verb string, handle http.HandlerFunc) trouble {
 	return func(t *testing.T) []string {
@@ -286,6 +295,7 @@ func troubles() map[string]trouble {
 			return log.Lines()
 		},
 		"form-unsolvable": around(forms(middleware.Newcomers), []option{html}),
+		"host-changed":    sentFrom("http://shop.example", func(h *site, page option) { send(h, submitting(urlencoded, "a=b"), page) }),
 		"cost-above-quota": func(t *testing.T) []string {
 			cfg := contact(new(clock))
 			cfg.Limits[0].Quota, cfg.Tiers = 25, tierOf(cfg.Limits[0], 20)
@@ -572,11 +582,17 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 		"forms without a script": func(t *testing.T) []string {
 			return formsRefused(t, func(cfg *middleware.Config) { cfg.Challenge = nil })
 		},
-		"seven pages":     visits(7, navigating(), nil),
-		"programs":        visits(40, both(method(http.MethodGet), html), nil),
-		"HEAD":            visits(40, both(navigating(), method(http.MethodHead)), nil),
-		"fetched ahead":   visits(40, navigating("Sec-Purpose", "prefetch;prerender"), nil),
-		"another's frame": visits(40, navigating("Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "cross-site"), nil), // its page has none
+		"a form of the Host":      sentFrom("http://127.0.0.1:8080", func(h *site, page option) { send(h, submitting(urlencoded, "a=b"), page) }),
+		"a form of a hidden page": sentFrom("null", func(h *site, page option) { send(h, submitting(urlencoded, "a=b"), page) }),
+		"a form of another site": sentFrom("https://other.example", func(h *site, page option) {
+			send(h, submitting(urlencoded, "a=b"), page, with("Sec-Fetch-Site", "cross-site"))
+		}),
+		"a script's request of another origin": sentFrom("http://other.example", func(h *site, page option) { send(h, page) }),
+		"seven pages":                          visits(7, navigating(), nil),
+		"programs":                             visits(40, both(method(http.MethodGet), html), nil),
+		"HEAD":                                 visits(40, both(navigating(), method(http.MethodHead)), nil),
+		"fetched ahead":                        visits(40, navigating("Sec-Purpose", "prefetch;prerender"), nil),
+		"another's frame":                      visits(40, navigating("Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "cross-site"), nil), // its page has none
 	} {
 		t.Run(name, func(t *testing.T) { require.Empty(t, lines(t)) })
 	}
@@ -585,6 +601,13 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 // A form that is kept needs a script as a page does.
 func TestScriptsOfFormsAreMissed(t *testing.T) {
 	require.Equal(t, []string{"page-scripts-missing"}, codesIn(formsRefused(t, func(*middleware.Config) {})))
+}
+
+// A page cannot buy either where the Host is not its own.
+func TestPurchasesOfAnotherHostAreTold(t *testing.T) {
+	require.Equal(t, []string{"host-changed"}, codesIn(sentFrom("http://shop.example", func(h *site, page option) {
+		requireStatus(t, http.StatusForbidden, send(h, path("/tally/redeem"), page))
+	})(t)))
 }
 
 // However often a check finds something, it is one line a minute; and newcomers-on-get, which

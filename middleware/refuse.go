@@ -55,7 +55,8 @@ func (e *engine) given(r *http.Request, dc *decisionContext, refusal page.Refusa
 		Answer: func(w http.ResponseWriter, r *http.Request, site string) {
 			_ = e.writeRefusal(w, r, &refusal, new(refusalFields), new(body), dc.wantsPage(r), site)
 		},
-		SendsScript: func(r *http.Request) { e.checks.pageSent(e.now(), r) },
+		SendsScript:   func(r *http.Request) { e.checks.pageSent(e.now(), r) },
+		SentByAnother: func(r *http.Request) { e.checks.sentByAnother(e.now(), r) },
 	}
 }
 

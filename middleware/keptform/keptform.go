@@ -80,7 +80,12 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	html, kind := given.PrefersHTML(), kindOf(r)
 	helps := given.HasScript() || given.Wait() > 0 // to send it again
-	if kind == noForm || !html || !helps || !fromSameOrigin(r) {
+	mayKeep := kind != noForm && html && helps
+	if mayKeep && !fromSameOrigin(r) {
+		given.SentByAnother(r)
+		mayKeep = false
+	}
+	if !mayKeep {
 		if html && h.Page != nil {
 			h.Page.ServeHTTP(w, r)
 			return

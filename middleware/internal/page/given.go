@@ -20,6 +20,9 @@ type Given struct {
 
 	// SendsScript notes that the handler's own answer has a script, which the browser must fetch.
 	SendsScript func(r *http.Request)
+
+	// SentByAnother notes that the handler takes the form for one of another site's page.
+	SentByAnother func(r *http.Request)
 }
 
 // GivenKey is the key under which a context has a *Given.

@@ -4,7 +4,8 @@
 // documentation prints parts of it, in docs/recipes.md.
 //
 // What bites: middleware of r.Use runs before chi has found the route, so that Config.Cost sees
-// no r.Pattern there, and requests for nothing are charged. r.With and r.Group run after that.
+// no r.Pattern there, and requests for nothing are charged. Middleware of r.With, or of Use in a
+// Group, runs after that.
 package main
 
 import (
