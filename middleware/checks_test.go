@@ -27,6 +27,7 @@ import (
 	"github.com/tallystick/tallystick/internal/span"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
 	"github.com/tallystick/tallystick/token"
@@ -1044,6 +1045,44 @@ func TestConfiguredTellsNoSecret(t *testing.T) {
 	cfg.Secrets = [][]byte{secret("c"), secret("a")}
 	require.NoError(t, m.Reconfigure(cfg))
 	require.Contains(t, b.String(), "kids="+strings.Join(m.Stats().KeyIDs, ","), "what is in force now, however soon")
+}
+
+// A reload that renames a limit gives every client a fresh count, and the line says so.
+func TestLimitsThatBeginAnewAreTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*middleware.Config)
+		anew   string
+	}{
+		"nothing":      {func(*middleware.Config) {}, ""},
+		"a quota":      {func(cfg *middleware.Config) { cfg.Limits[0].Quota = 9 }, ""},
+		"a limit gone": {func(cfg *middleware.Config) { cfg.Limits = cfg.Limits[1:] }, ""},
+		"a name":       {func(cfg *middleware.Config) { cfg.Limits[0].Name = "short" }, "short"},
+		"a window":     {func(cfg *middleware.Config) { cfg.Limits[1].Window = 2 * time.Hour }, "long"},
+		"an algorithm": {func(cfg *middleware.Config) { cfg.Limits[1].Algorithm = middleware.FixedWindow }, "long"},
+		"an exact counter": {func(cfg *middleware.Config) {
+			cfg.Exact = &middleware.Exact{Counter: memory.New(0, nil), Outage: middleware.FailClosed}
+		}, "minute,long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			cfg := contact(new(clock))
+			cfg.Limits = []middleware.Limit{{Name: "minute", Quota: 5, Window: time.Minute}, {Name: "long", Quota: 50, Window: time.Hour}}
+			cfg.Logger = slog.New(slog.NewTextHandler(&b, nil))
+			m := newLimiter(t, cfg)
+			require.NotContains(t, b.String(), "anew=", "all begin")
+			b.Reset()
+			cfg.Limits = slices.Clone(cfg.Limits)
+			test.change(&cfg)
+			require.NoError(t, m.Reconfigure(cfg))
+			found := regexp.MustCompile(` code=configured .* anew=(\S+) remedy=`).FindStringSubmatch(b.String())
+			if test.anew == "" {
+				require.Nil(t, found)
+				return
+			}
+			require.NotNil(t, found, b.String())
+			require.Equal(t, test.anew, found[1])
+		})
+	}
 }
 
 // The highest price of this minute and the one before is told, whatever other addresses are asked for, and the log says

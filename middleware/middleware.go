@@ -78,6 +78,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		return err
 	}
 	cfg = withDefaults(cfg)
+	was := m.engine.Load()
 	m.connect(e, &cfg)
 	m.checks.logTo(cfg.Logger)
 	m.engine.Store(e)
@@ -89,7 +90,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		e.memory.Retain(e.now(), counted...)
 	}
 	now := e.now()
-	e.logConfigured(now, &cfg)
+	e.logConfigured(now, &cfg, was)
 	e.logBounds()
 	e.warnOfIdle(now)
 	e.adviseHour(now)

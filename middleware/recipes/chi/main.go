@@ -3,9 +3,9 @@
 // Command chi serves a site that chi routes, with one route limited. chi needs no adapter. The
 // documentation prints parts of it, in docs/recipes.md.
 //
-// What bites: middleware of r.Use runs before chi has found the route, so that Config.Cost sees
-// no r.Pattern there, and requests for nothing are charged. Middleware of r.With, or of Use in a
-// Group, runs after that.
+// What bites: middleware of r.Use, also in a Route, runs before chi has found the route, so that
+// Config.Cost sees no whole r.Pattern there, and requests for nothing are charged. Middleware of
+// r.With, or of Use in a Group, runs after that.
 package main
 
 import (
