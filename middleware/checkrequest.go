@@ -69,13 +69,10 @@ func (e *engine) checkCookies(now time.Time, r *http.Request) {
 
 // sentByAnother checks a request that was taken for one of another site's page. A browser that says so by Origin alone,
 // as over plain HTTP, is right only where the proxy has passed on the Host.
-func (c *checks) sentByAnother(now time.Time, r *http.Request) {
-	origin := r.Header["Origin"]
-	if len(r.Header["Sec-Fetch-Site"]) > 0 || len(origin) != 1 {
-		return
-	}
-	if _, host, is := strings.Cut(origin[0], "://"); is && !strings.EqualFold(host, r.Host) {
-		c.warn(now, hostChanged)
+func (e *engine) sentByAnother(r *http.Request) {
+	_, host, named := strings.Cut(r.Header.Get("Origin"), "://")
+	if named && host != r.Host && len(r.Header["Sec-Fetch-Site"]) == 0 {
+		e.checks.warn(e.now(), hostChanged)
 	}
 }
 

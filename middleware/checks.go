@@ -82,7 +82,7 @@ const (
 
 const (
 	trustProxy  = "trust it with ForwardedFor or AddressFromHeader"
-	moreClients = "see that no client makes up identities, and raise Config.MaxClients"
+	moreClients = "see that no client makes up identities; raise Config.MaxClients"
 )
 
 // diagnostics are what the log says of each. The codes are the headings of docs/checks.md, and stable:
@@ -111,14 +111,14 @@ var diagnostics = [numFindings]struct{ code, message, remedy string }{
 	everybodyOne: {"everybody-one", "every request comes from one private address, though from many programs: all of them share one quota",
 		"have the proxy name its clients, and " + trustProxy},
 
-	cookieDropped:  {"cookie-dropped", "a page on plain HTTP: browsers drop the cookie, which is Secure", "serve the site on TLS, or, while you develop, set Config.Advanced.InsecureCookie, without EmbeddedCookie"},
+	cookieDropped:  {"cookie-dropped", "a page on plain HTTP: browsers drop the cookie, which is Secure", "serve the site on TLS, or, while you develop, set Config.Advanced.InsecureCookie"},
 	cookieInsecure: {"cookie-insecure", "the cookie is sent without Secure and without __Host-, and the site is on TLS", "do not set Config.Advanced.InsecureCookie"},
 	fieldsLost: {"fields-lost", "something outside of the limiter has taken away or replaced a field of the response",
 		"let it pass; to send fewer fields, set Config.Quiet or Config.Fields"},
 	writerBypassed: {"writer-bypassed", "the handler has not written to the ResponseWriter that it was given: the fields and the token may be missing",
 		"have the adapter send Header, Write and WriteHeader to that one"},
 
-	policyMadeTwice: {"policy-made-twice", "another Middleware of this policy is in use in this process: without an exact counter each counts for itself, and a client gets the limit of both",
+	policyMadeTwice: {"policy-made-twice", "another Middleware of this policy is in use here: without an exact counter each counts for itself, and a client gets the limit of both",
 		"make one, and wrap all handlers by it; or give the other one another Config.Policy"},
 	policyTwice:        {"policy-twice", "a request has passed this policy twice, and is charged twice", "mount it once, or give the other one another Config.Policy"},
 	endpointsUnmounted: {"endpoints-unmounted", "a challenge names the URLs below Challenge.Path: Endpoints was never called, and Handler was not asked for them", "mount Middleware.Endpoints there"},
@@ -129,20 +129,20 @@ var diagnostics = [numFindings]struct{ code, message, remedy string }{
 	newcomersOnGet: {"newcomers-on-get", "a page is refused, and its visitor cannot do the work", "limit the POST of its form alone; or set Challenge.Path, mount Middleware.Endpoints there, and let TokenTransport send cookies"},
 	formUnsolvable: {"form-unsolvable", "a form is refused, and its visitor cannot do the work", "set Challenge.Path, mount Middleware.Endpoints there, put the element into the form, and let TokenTransport send cookies"},
 	hostChanged: {"host-changed", "a page names another host than its request has: no form is kept, and no page can buy",
-		"have the proxy pass on the Host that browsers see, as by proxy_set_header Host $http_host; if it is a page of another site, leave it"},
+		"have the proxy pass on the Host, as by proxy_set_header Host $http_host; if it is a page of another site, leave it"},
 	costAboveQuota: {"cost-above-quota", "a cost is above what its client may ever use; refused with 403", "lower the cost, or raise the Quota or Burst"},
 	exactOutside: {"exact-outside", "a policy inside of this one has refused a request, whose charge stays on the exact counter",
 		"mount this policy inside of the other one"},
 	costNegative: {"cost-negative", "Config.Cost returned a negative cost; refused", "mend the function: 0 peeks, and Refund gives back"},
 
 	secretUnknown: {"secret-unknown", "clients of several networks show what another secret has signed", "give all instances the same Config.Secrets, also after a restart, and drop an old one after TokenLife only"},
-	clockDiffers:  {"clock-differs", "an instance has signed what begins later than now: the clock of this one is behind, or the other clock is ahead", "have all instances keep their clocks by NTP"},
+	clockDiffers:  {"clock-differs", "an instance has signed what begins later than now: this clock is behind, or the other one is ahead", "have all instances keep their clocks by NTP"},
 
 	clockJumped: {"clock-jumped", "the clock has stepped back: it was wrong before, or is now", "have it slewed, not stepped"},
-	memoryFull:  {"memory-full", "memory saturated: clients that it does not know begin with the smallest counts of others, and may be refused early", moreClients},
-	salesFull:   {"sales-full", "memory saturated: it has no room for what is paid for with work, and nothing more is sold", moreClients},
-	priceHigh: {"price-high", "newcomers of one address or network are asked for over 16777216 hashes, half a minute of a phone: many have bought there, or one has bought much",
-		"if they are welcome, such as a school, raise Challenge.Crowd; if not, leave it: the price is what holds a buyer"},
+	memoryFull:  {"memory-full", "memory saturated: newcomers begin with the smallest counts of others, and may be refused early", moreClients},
+	salesFull:   {"sales-full", "memory saturated: it has no room for what work buys, and nothing more is sold", moreClients},
+	priceHigh: {"price-high", "newcomers of one address or network are asked for over 16777216 hashes, half a minute of a phone",
+		"if they are welcome, such as a school, raise Challenge.Crowd; if not, leave it"},
 	challengeFailed: {"challenge-failed", "cannot issue a challenge", "set the clock of this machine, or mend its random numbers"},
 	counterFailed:   {"counter-failed", "exact counter failed a request", "one alone needs nothing; if more come, mend what error names; if calls are late, raise Exact.Deadline"},
 	counterSilent:   {"counter-down", "exact counter does not answer; ", "mend the counter"}, // and what comes of it

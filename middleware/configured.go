@@ -21,7 +21,6 @@ import (
 	"github.com/tallystick/tallystick/internal/calendar"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/token"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // logConfigured says in one line what a policy runs with, so that an operator can see whether all
@@ -31,8 +30,11 @@ func (e *engine) logConfigured(now time.Time, cfg *Config, was *engine) {
 	if !e.checks.log.Load().Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	var limits []string
+	var limits, anew []string
 	for i, l := range cfg.Limits {
+		if was != nil && ((e.exact == nil) != (was.exact == nil) || !was.base.policy.Has(e.base.policy.ID(i))) {
+			anew = append(anew, e.base.policy.Limit(i).Name)
+		}
 		unit := ""
 		if e.base.units != nil {
 			unit = e.base.units[i]
@@ -54,40 +56,10 @@ func (e *engine) logConfigured(now time.Time, cfg *Config, was *engine) {
 	if e.shadow {
 		args = append(args, "shadow", true)
 	}
-	if names := e.beginning(was); len(names) > 0 {
-		args = append(args, "anew", strings.Join(names, ","))
+	if len(anew) > 0 {
+		args = append(args, "anew", strings.Join(anew, ","))
 	}
 	e.checks.write(slog.LevelInfo, configured, "", args...)
-}
-
-// A countedLimit is all by which the counts of a limit go on through a reload.
-type countedLimit struct {
-	name, calendar string
-	algorithm      storeless.Algorithm
-	window         time.Duration
-	exact          bool
-}
-
-func (e *engine) countedLimits() (all []countedLimit) {
-	for i := range e.base.names {
-		l := e.base.limit(i)
-		all = append(all, countedLimit{l.Name, l.Calendar, l.Algorithm, l.Window, e.exact != nil})
-	}
-	return all
-}
-
-// beginning returns the names of the limits whose counts begin at zero, where the policy ran with others before.
-func (e *engine) beginning(was *engine) (names []string) {
-	if was == nil {
-		return nil
-	}
-	before := was.countedLimits()
-	for _, l := range e.countedLimits() {
-		if !slices.Contains(before, l) {
-			names = append(names, l.name)
-		}
-	}
-	return names
 }
 
 // logBounds says in one line what three clients get.

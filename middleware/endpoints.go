@@ -101,7 +101,7 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 		return
 	}
 	if http.NewCrossOriginProtection().Check(r) != nil {
-		e.checks.sentByAnother(e.now(), r)
+		e.sentByAnother(r)
 		http.Error(reply.Unstored{ResponseWriter: w}, http.StatusText(http.StatusForbidden), http.StatusForbidden)
 		return
 	}

@@ -56,7 +56,7 @@ func (e *engine) given(r *http.Request, dc *decisionContext, refusal page.Refusa
 			_ = e.writeRefusal(w, r, &refusal, new(refusalFields), new(body), dc.wantsPage(r), site)
 		},
 		SendsScript:   func(r *http.Request) { e.checks.pageSent(e.now(), r) },
-		SentByAnother: func(r *http.Request) { e.checks.sentByAnother(e.now(), r) },
+		SentByAnother: e.sentByAnother,
 	}
 }
 

@@ -198,6 +198,16 @@ func (p *Policy) Charging(only func(i int) bool) *Policy {
 // limit: a hash of its algorithm, window and name.
 func (p *Policy) ID(i int) uint32 { return p.rules[i].id }
 
+// Has reports whether a limit has an ID: then its counts go on, whatever the rest of the policy is.
+func (p *Policy) Has(id uint32) bool {
+	for i := range p.rules {
+		if p.rules[i].id == id {
+			return true
+		}
+	}
+	return false
+}
+
 // Owes returns for how long the i-th limit, a bucket, can be owed without an overdraft, in any tier
 // that p knows of (see [Policy.WithTiers]) and, of a pass, under any PassTime: how far ahead of the
 // clock its mark can be. An overdraft is as much again and a window at most; see "Settled costs" in
