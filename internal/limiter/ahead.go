@@ -10,15 +10,6 @@ import (
 // latestAhead is the last µs that Ahead reports: the distance to a later one overflows time.Duration.
 const latestAhead = math.MaxInt64 / 1000
 
-// Skew returns by how much clocks may differ that all count on the limits of p alike.
-func (p *Policy) Skew() time.Duration {
-	least := maxSkew.Microseconds()
-	for i := range p.rules {
-		least = min(least, p.rules[i].skew)
-	}
-	return time.Duration(least) * time.Microsecond
-}
-
 // Ahead returns a lower bound of how far the clock that counted t is ahead of now, if that is more
 // than the allowed skew: a window of t begins that much later. 0 where no window shows it. The
 // mark of a bucket shows nothing: it is ahead by what is owed, perhaps under a larger burst than p knows of.

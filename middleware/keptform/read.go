@@ -89,7 +89,7 @@ func read(w http.ResponseWriter, r *http.Request, kind formKind, maxBody int64) 
 		return nil, whyLong
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if tooLong := new(http.MaxBytesError); errors.As(err, &tooLong) {
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 		return nil, whyLong
 	}
 	if err != nil || r.ContentLength >= 0 && int64(len(body)) != r.ContentLength {

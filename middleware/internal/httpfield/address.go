@@ -3,6 +3,7 @@
 package httpfield
 
 import (
+	"iter"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -90,8 +91,8 @@ func (f *AddressField) Only(lines []string) (netip.Addr, bool) {
 // looking at no more of them than is asked for, and at no more of an entry than the
 // longest may have: of one that is longer it yields the end, says that it is not whole,
 // and stops there. A megabyte without a comma costs as much as a short one.
-func fromTheRight(lines []string, longest int) func(yield func(entry string, whole bool) bool) {
-	return func(yield func(string, bool) bool) {
+func fromTheRight(lines []string, longest int) iter.Seq2[string, bool] {
+	return func(yield func(entry string, whole bool) bool) {
 		for _, line := range slices.Backward(lines) {
 			for {
 				start := max(0, len(line)-longest-1)
@@ -215,7 +216,7 @@ func IsToken(s string) bool {
 
 // Entries yields the addresses of a list, last first, those that cannot be parsed as
 // invalid ones, and of a field of one address that one. It ends where Client does.
-func (f *AddressField) Entries(lines []string) func(yield func(netip.Addr) bool) {
+func (f *AddressField) Entries(lines []string) iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
 		hops := 0
 		for entry, whole := range fromTheRight(lines, f.longest) {

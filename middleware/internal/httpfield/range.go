@@ -2,7 +2,10 @@
 
 package httpfield
 
-import "strings"
+import (
+	"iter"
+	"strings"
+)
 
 const (
 	// maxRanges is how many ranges of a field are looked at, and maxRangeBytes how much of
@@ -12,8 +15,8 @@ const (
 )
 
 // ranges yields the ranges that the lines of an Accept field list, and their parameters.
-func ranges(lines []string) func(yield func(span, parameters string) bool) {
-	return func(yield func(string, string) bool) {
+func ranges(lines []string) iter.Seq2[string, string] {
+	return func(yield func(span, parameters string) bool) {
 		n, left := 0, maxRangeBytes
 		for _, line := range lines {
 			for more := true; more; n++ {

@@ -89,66 +89,38 @@ func (g *Guard) Wrap(w http.ResponseWriter) http.ResponseWriter {
 	return g
 }
 
-func (g *guardF) Flush() { g.flush() }
-
-func (g *guardFH) Flush() { g.flush() }
-
-func (g *guardFR) Flush() { g.flush() }
-
-func (g *guardFHR) Flush() { g.flush() }
-
-func (g *guardFP) Flush() { g.flush() }
-
-func (g *guardFHP) Flush() { g.flush() }
-
-func (g *guardFRP) Flush() { g.flush() }
-
+func (g *guardF) Flush()    { g.flush() }
+func (g *guardFH) Flush()   { g.flush() }
+func (g *guardFR) Flush()   { g.flush() }
+func (g *guardFHR) Flush()  { g.flush() }
+func (g *guardFP) Flush()   { g.flush() }
+func (g *guardFHP) Flush()  { g.flush() }
+func (g *guardFRP) Flush()  { g.flush() }
 func (g *guardFHRP) Flush() { g.flush() }
 
-func (g *guardH) Hijack() (net.Conn, *bufio.ReadWriter, error) { return g.hijack() }
-
-func (g *guardFH) Hijack() (net.Conn, *bufio.ReadWriter, error) { return g.hijack() }
-
-func (g *guardHR) Hijack() (net.Conn, *bufio.ReadWriter, error) { return g.hijack() }
-
-func (g *guardFHR) Hijack() (net.Conn, *bufio.ReadWriter, error) { return g.hijack() }
-
-func (g *guardHP) Hijack() (net.Conn, *bufio.ReadWriter, error) { return g.hijack() }
-
-func (g *guardFHP) Hijack() (net.Conn, *bufio.ReadWriter, error) { return g.hijack() }
-
-func (g *guardHRP) Hijack() (net.Conn, *bufio.ReadWriter, error) { return g.hijack() }
-
+func (g *guardH) Hijack() (net.Conn, *bufio.ReadWriter, error)    { return g.hijack() }
+func (g *guardFH) Hijack() (net.Conn, *bufio.ReadWriter, error)   { return g.hijack() }
+func (g *guardHR) Hijack() (net.Conn, *bufio.ReadWriter, error)   { return g.hijack() }
+func (g *guardFHR) Hijack() (net.Conn, *bufio.ReadWriter, error)  { return g.hijack() }
+func (g *guardHP) Hijack() (net.Conn, *bufio.ReadWriter, error)   { return g.hijack() }
+func (g *guardFHP) Hijack() (net.Conn, *bufio.ReadWriter, error)  { return g.hijack() }
+func (g *guardHRP) Hijack() (net.Conn, *bufio.ReadWriter, error)  { return g.hijack() }
 func (g *guardFHRP) Hijack() (net.Conn, *bufio.ReadWriter, error) { return g.hijack() }
 
-func (g *guardR) ReadFrom(src io.Reader) (int64, error) { return g.readFrom(src) }
-
-func (g *guardFR) ReadFrom(src io.Reader) (int64, error) { return g.readFrom(src) }
-
-func (g *guardHR) ReadFrom(src io.Reader) (int64, error) { return g.readFrom(src) }
-
-func (g *guardFHR) ReadFrom(src io.Reader) (int64, error) { return g.readFrom(src) }
-
-func (g *guardRP) ReadFrom(src io.Reader) (int64, error) { return g.readFrom(src) }
-
-func (g *guardFRP) ReadFrom(src io.Reader) (int64, error) { return g.readFrom(src) }
-
-func (g *guardHRP) ReadFrom(src io.Reader) (int64, error) { return g.readFrom(src) }
-
+func (g *guardR) ReadFrom(src io.Reader) (int64, error)    { return g.readFrom(src) }
+func (g *guardFR) ReadFrom(src io.Reader) (int64, error)   { return g.readFrom(src) }
+func (g *guardHR) ReadFrom(src io.Reader) (int64, error)   { return g.readFrom(src) }
+func (g *guardFHR) ReadFrom(src io.Reader) (int64, error)  { return g.readFrom(src) }
+func (g *guardRP) ReadFrom(src io.Reader) (int64, error)   { return g.readFrom(src) }
+func (g *guardFRP) ReadFrom(src io.Reader) (int64, error)  { return g.readFrom(src) }
+func (g *guardHRP) ReadFrom(src io.Reader) (int64, error)  { return g.readFrom(src) }
 func (g *guardFHRP) ReadFrom(src io.Reader) (int64, error) { return g.readFrom(src) }
 
-func (g *guardP) Push(target string, opts *http.PushOptions) error { return g.push(target, opts) }
-
-func (g *guardFP) Push(target string, opts *http.PushOptions) error { return g.push(target, opts) }
-
-func (g *guardHP) Push(target string, opts *http.PushOptions) error { return g.push(target, opts) }
-
-func (g *guardFHP) Push(target string, opts *http.PushOptions) error { return g.push(target, opts) }
-
-func (g *guardRP) Push(target string, opts *http.PushOptions) error { return g.push(target, opts) }
-
-func (g *guardFRP) Push(target string, opts *http.PushOptions) error { return g.push(target, opts) }
-
-func (g *guardHRP) Push(target string, opts *http.PushOptions) error { return g.push(target, opts) }
-
+func (g *guardP) Push(target string, opts *http.PushOptions) error    { return g.push(target, opts) }
+func (g *guardFP) Push(target string, opts *http.PushOptions) error   { return g.push(target, opts) }
+func (g *guardHP) Push(target string, opts *http.PushOptions) error   { return g.push(target, opts) }
+func (g *guardFHP) Push(target string, opts *http.PushOptions) error  { return g.push(target, opts) }
+func (g *guardRP) Push(target string, opts *http.PushOptions) error   { return g.push(target, opts) }
+func (g *guardFRP) Push(target string, opts *http.PushOptions) error  { return g.push(target, opts) }
+func (g *guardHRP) Push(target string, opts *http.PushOptions) error  { return g.push(target, opts) }
 func (g *guardFHRP) Push(target string, opts *http.PushOptions) error { return g.push(target, opts) }

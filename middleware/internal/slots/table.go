@@ -76,13 +76,6 @@ func (t *Table) Leave(now time.Time, s *Slot) {
 	}
 }
 
-// Live returns how many tallies have slots.
-func (t *Table) Live() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.tallies)
-}
-
 // end ends what has been held for too long.
 func (t *Table) end(now time.Time, held *list.List) {
 	for e := held.Front(); t.hold > 0 && e != nil; e = held.Front() {

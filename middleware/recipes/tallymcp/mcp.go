@@ -60,7 +60,7 @@ func New(limit *middleware.Middleware, identity middleware.IdentityFunc, costs m
 func (l *Limiter) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := l.identity(r)
-		if denial := (*middleware.Denial)(nil); errors.As(err, &denial) && denial.Status == http.StatusUnauthorized {
+		if denial, ok := errors.AsType[*middleware.Denial](err); ok && denial.Status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", cmp.Or(denial.WWWAuthenticate, "Bearer"))
 			http.Error(w, "The credentials are not known.", http.StatusUnauthorized)
 			return
