@@ -108,17 +108,17 @@ var diagnostics = [numFindings]struct{ code, message, remedy string }{
 		"if it is a proxy of yours, " + trustProxy + "; if not, leave it: a client can write this field"},
 	proxySilent:    {"proxy-silent", "", "have the proxy set the field; name no clients in trusted"}, // a proxyWarning has its own words
 	proxyForgetful: {"proxy-forgetful", "", "have the proxy set the field"},
-	everybodyOne: {"everybody-one", "every request comes from one private address, though from many programs: all of them share one quota",
+	everybodyOne: {"everybody-one", "all requests come from one private address, though from many programs: they share one quota",
 		"have the proxy name its clients, and " + trustProxy},
 
 	cookieDropped:  {"cookie-dropped", "a page on plain HTTP: browsers drop the cookie, which is Secure", "serve the site on TLS, or, while you develop, set Config.Advanced.InsecureCookie"},
 	cookieInsecure: {"cookie-insecure", "the cookie is sent without Secure and without __Host-, and the site is on TLS", "do not set Config.Advanced.InsecureCookie"},
-	fieldsLost: {"fields-lost", "something outside of the limiter has taken away or replaced a field of the response",
+	fieldsLost: {"fields-lost", "a field of the response was taken away or replaced outside of the limiter",
 		"let it pass; to send fewer fields, set Config.Quiet or Config.Fields"},
-	writerBypassed: {"writer-bypassed", "the handler has not written to the ResponseWriter that it was given: the fields and the token may be missing",
+	writerBypassed: {"writer-bypassed", "the handler has not written to its ResponseWriter: fields and token may be missing",
 		"have the adapter send Header, Write and WriteHeader to that one"},
 
-	policyMadeTwice: {"policy-made-twice", "another Middleware of this policy is in use here: without an exact counter each counts for itself, and a client gets the limit of both",
+	policyMadeTwice: {"policy-made-twice", "another Middleware of this policy is in use here: without an exact counter a client gets the limit of both",
 		"make one, and wrap all handlers by it; or give the other one another Config.Policy"},
 	policyTwice:        {"policy-twice", "a request has passed this policy twice, and is charged twice", "mount it once, or give the other one another Config.Policy"},
 	endpointsUnmounted: {"endpoints-unmounted", "a challenge names the URLs below Challenge.Path: Endpoints was never called, and Handler was not asked for them", "mount Middleware.Endpoints there"},

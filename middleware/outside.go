@@ -14,6 +14,38 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/reply"
 )
 
+// An Ask describes what [Middleware.Decide] decides about: a call, a message, an attempt. It is
+// plain data, like [Config].
+type Ask struct {
+	_ [0]func()
+
+	// Identity is the client that asks. Config.Identity is not called. Required: the zero Identity
+	// is an error.
+	Identity Identity
+
+	// Cost is what it costs, in place of Config.Cost. Default: 1. Permitted: 1 and more.
+	Cost int64
+
+	// Costs are what it costs in the units of the policy, in place of [Unit].Cost. Default: 1 in each. Permitted: 0 and more, of
+	// [Config].Units alone.
+	Costs map[string]int64
+
+	// Tokens are what the client shows of Tallystick-Token: a line each, whose tokens may
+	// be joined by commas, as a gRPC metadata value or a member of a message. They are the same
+	// tokens as over HTTP. A line that is none is as if absent. Default: none, the memory of this
+	// instance alone counts.
+	Tokens []string
+
+	// Proof is what the client shows of Tallystick-Proof. Default: none.
+	Proof string
+
+	// DryRun asks what the answer would be. It charges nothing, the memory does not remember it, Config.OnDecision is
+	// not told, Proof is not looked at, and the Answer has a Decision alone, of the limits without Concurrency. Its
+	// Limits stand as they do without Cost. It does not see that a counter has no room for a new key. Others may be
+	// charged before the next call: to rely on the answer, decide without DryRun.
+	DryRun bool
+}
+
 // Decide decides outside of HTTP: for interceptors, queues, messages of a connection, and handlers
 // that learn the client from the body. It takes the same steps as [Middleware.Handler], by the same
 // limits, tiers, memory, tokens, proofs and counter, and tells Config.OnDecision.
