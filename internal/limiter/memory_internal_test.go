@@ -42,6 +42,8 @@ func TestEveryStripeIsHeld(t *testing.T) {
 		{"Take, networks", func() { m.Take(now, p, &candidate, 1) }, m.counts.stripes, counts},
 		{"Take, proof", func() { m.Take(now, p, &candidate, 1) }, m.paid.Stripes, []Key{candidate.Proof.Key}},
 		{"Peek", func() { m.Peek(now, p, &candidate, 1) }, m.counts.stripes, counts},
+		{"Record", func() { m.Record(now, p, &candidate, 1) }, m.counts.stripes, counts},
+		{"Restore", func() { m.Restore(now, now, p, &candidate, 1) }, m.counts.stripes, counts},
 	} {
 		for i, key := range op.keys {
 			kit.Waits(t, &op.all[op.all.Of(uint64(key))], op.do, fmt.Sprint(op.name, ", key ", i))
