@@ -65,7 +65,7 @@ func New(cfg Config) (*Middleware, error) {
 // does a counter that takes over, or is gone, with Exact. A bought tally lives as long as it was
 // sold for. It goes on with its count and the new quotas, whatever PassTime is now, and also where
 // the Challenge was off meanwhile. While it is off, tokens of bought tallies are as if absent.
-// Where ByOutcome goes, what requests under way hold is charged.
+// Where ByOutcome goes, or has other limits, what requests under way hold is charged.
 //
 // Policy cannot change, because tokens are made out to it. MaxClients and Peers cannot change
 // either. Each limit has cells of its own for MaxClients clients: the memory grows and shrinks with
@@ -134,10 +134,8 @@ func (m *Middleware) connect(e *engine, cfg *Config) {
 		m.served.table.SetHold(e.gate.MaxHold)
 	}
 	e.checks, e.tokens = &m.checks, &m.tokens
-	if cfg.ByOutcome == nil {
-		m.live.stop(e.now())
-	} else {
-		m.live.begin()
+	m.live.countBy(e.now(), e.base.lateIDs)
+	if cfg.ByOutcome != nil {
 		e.outcomes = &m.live
 	}
 	if c := e.challenge; c != nil {

@@ -27,7 +27,7 @@ type outcomes struct {
 	mu          sync.Mutex
 	held        map[limiter.Key]int64 // of tallies and networks
 	first, last *heldCharge           // those that hold, by age
-	over        bool                  // nothing holds: no limit counts by outcome any more
+	late        lateIDs               // the limits that count by outcome now
 }
 
 // A heldCharge is the part of a request's charge that depends on its outcome.
@@ -71,18 +71,16 @@ func (o *outcomes) lock(now time.Time) (release func()) {
 	return o.mu.Unlock
 }
 
-// begin has requests hold.
-func (o *outcomes) begin() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.over = false
-}
-
-// stop charges what is held, and has requests that are still decided by the old configuration be charged at once. By the new
-// one every request counts, without this lock: a charge that is due in a window that is over would move its counts there.
-func (o *outcomes) stop(now time.Time) {
+// countBy says which limits count by outcome from now on. If others did, it charges what is held, and requests that are still
+// decided by the old configuration are charged at once: what they hold would take room in the new limits, which count them
+// already. Where no limit counts by outcome, every request counts without this lock: a charge that is due in a window that is
+// over would move its counts there.
+func (o *outcomes) countBy(now time.Time, late lateIDs) {
 	defer o.lock(now)()
-	o.over = true
+	if o.late == late {
+		return
+	}
+	o.late = late
 	for o.first != nil {
 		o.first.charge(now)
 	}
@@ -115,7 +113,7 @@ func (o *outcomes) take(now time.Time, m *limiter.Memory, t *tier, f *limiter.Ca
 	} else {
 		p.prev.next = p
 	}
-	if o.over {
+	if t.lateIDs != o.late {
 		p.charge(now)
 	}
 	return tally, v, p

@@ -506,3 +506,30 @@ func TestOutcomeOfARequestThatIsDecidedWhenItHasGone(t *testing.T) {
 	send(h, with("X-Slow", "1"))
 	require.Zero(t, admitted(h, 10))
 }
+
+// What is held is charged where other limits count by outcome from now on. In one that has counted it already it would
+// count twice, and in one that now counts at once it would have no room.
+func TestOutcomeWhereOtherLimitsCountByIt(t *testing.T) {
+	for _, attempts := range []int64{5, 9} {
+		cfg := login(new(clock))
+		cfg.Limits = []middleware.Limit{
+			{Name: "attempts", Algorithm: middleware.FixedWindow, Quota: attempts, Window: time.Minute},
+			{Name: "failures", Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Minute},
+		}
+		cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"failures"}, Free: []int{http.StatusOK}}
+		other := cfg
+		other.ByOutcome = &middleware.ByOutcome{Limits: []string{"attempts"}, Free: []int{http.StatusNoContent}}
+		m := newLimiter(t, cfg)
+		var within int
+		var h http.Handler
+		h = m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("X-Slow") != "" {
+				require.NoError(t, m.Reconfigure(other))
+				within = admitted(h, 10)
+			}
+			w.WriteHeader(http.StatusOK)
+		}))
+		send(h, with("X-Slow", "1"))
+		require.Equal(t, 4, within, "one is under way")
+	}
+}
