@@ -30,6 +30,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/memory"
 	"github.com/tallystick/tallystick/proof/handlers"
 	"github.com/tallystick/tallystick/proof/kit"
+	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
 
@@ -1049,25 +1050,40 @@ func TestConfiguredTellsNoSecret(t *testing.T) {
 
 // A reload that renames a limit gives every client a fresh count, and the line says so.
 func TestLimitsThatBeginAnewAreTold(t *testing.T) {
+	counted := func(cfg *middleware.Config) {
+		cfg.Exact = &middleware.Exact{Counter: memory.New(0, nil), Outage: middleware.FailClosed}
+	}
 	for name, test := range map[string]struct {
 		change func(*middleware.Config)
 		anew   string
+		before func(*middleware.Config)
 	}{
-		"nothing":      {func(*middleware.Config) {}, ""},
-		"a quota":      {func(cfg *middleware.Config) { cfg.Limits[0].Quota = 9 }, ""},
-		"a limit gone": {func(cfg *middleware.Config) { cfg.Limits = cfg.Limits[1:] }, ""},
-		"a name":       {func(cfg *middleware.Config) { cfg.Limits[0].Name = "short" }, "short"},
-		"a window":     {func(cfg *middleware.Config) { cfg.Limits[1].Window = 2 * time.Hour }, "long"},
-		"an algorithm": {func(cfg *middleware.Config) { cfg.Limits[1].Algorithm = middleware.FixedWindow }, "long"},
-		"an exact counter": {func(cfg *middleware.Config) {
-			cfg.Exact = &middleware.Exact{Counter: memory.New(0, nil), Outage: middleware.FailClosed}
-		}, "minute,long"},
+		"nothing":                 {func(*middleware.Config) {}, "", nil},
+		"a quota":                 {func(cfg *middleware.Config) { cfg.Limits[0].Quota = 9 }, "", nil},
+		"a limit gone":            {func(cfg *middleware.Config) { cfg.Limits = cfg.Limits[1:] }, "", nil},
+		"a name":                  {func(cfg *middleware.Config) { cfg.Limits[0].Name = "short" }, "short", nil},
+		"a window":                {func(cfg *middleware.Config) { cfg.Limits[1].Window = 2 * time.Hour }, "long", nil},
+		"an algorithm":            {func(cfg *middleware.Config) { cfg.Limits[1].Algorithm = middleware.FixedWindow }, "long", nil},
+		"an exact counter":        {counted, "minute,long", nil},
+		"the counter's algorithm": {func(cfg *middleware.Config) { cfg.Limits[0].Algorithm = storeless.SlidingLog }, "minute", counted},
+		"the counter's calendar": {func(cfg *middleware.Config) {
+			cfg.Limits[1] = middleware.Limit{Name: "long", Quota: 50, Calendar: "day"}
+		}, "long", counted},
+		"the counter's zone": {func(cfg *middleware.Config) {
+			cfg.Limits[1] = middleware.Limit{Name: "long", Quota: 50, Calendar: "day", Zone: "Europe/Berlin"}
+		}, "", func(cfg *middleware.Config) {
+			counted(cfg)
+			cfg.Limits[1] = middleware.Limit{Name: "long", Quota: 50, Calendar: "day"}
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
 			cfg := contact(new(clock))
 			cfg.Limits = []middleware.Limit{{Name: "minute", Quota: 5, Window: time.Minute}, {Name: "long", Quota: 50, Window: time.Hour}}
 			cfg.Logger = slog.New(slog.NewTextHandler(&b, nil))
+			if test.before != nil {
+				test.before(&cfg)
+			}
 			m := newLimiter(t, cfg)
 			require.NotContains(t, b.String(), "anew=", "all begin")
 			b.Reset()

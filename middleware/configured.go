@@ -23,6 +23,19 @@ import (
 	"github.com/tallystick/tallystick/internal/token"
 )
 
+// goesOn reports whether the counts of a limit go on from what the policy ran with before. A counter tells apart more
+// algorithms than a token, and calendars.
+func (e *engine) goesOn(was *engine, i int) bool {
+	counted, before := e.base.exact, was.base.exact
+	switch {
+	case (counted == nil) != (before == nil):
+		return false
+	case counted != nil:
+		return slices.Contains(before.Plan().IDs[:before.Len()], counted.ID(i))
+	}
+	return was.base.policy.Has(e.base.policy.ID(i))
+}
+
 // logConfigured says in one line what a policy runs with, so that an operator can see whether all
 // instances run with the same, and which proxies are believed. cfg has its defaults, and none of its
 // secrets is told. was is what the policy ran with before; nil: nothing.
@@ -32,7 +45,7 @@ func (e *engine) logConfigured(now time.Time, cfg *Config, was *engine) {
 	}
 	var limits, anew []string
 	for i, l := range cfg.Limits {
-		if was != nil && ((e.exact == nil) != (was.exact == nil) || !was.base.policy.Has(e.base.policy.ID(i))) {
+		if was != nil && !e.goesOn(was, i) {
 			anew = append(anew, e.base.policy.Limit(i).Name)
 		}
 		unit := ""
