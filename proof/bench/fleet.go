@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -27,16 +28,20 @@ type kind struct {
 	echoes        bool
 	least, quota  int  // number of processes; requests in a second, or 0 for plenty
 	bursts, waits bool // a client has four connections, which send at once; and all to one process
+	zipf          bool // the requests are from many clients, by Zipf's law
 }
 
 var fleets = []kind{
-	{name: none, limiter: "bare", least: 1},
+	{name: none, limiter: bare, least: 1},
 	{name: reference, limiter: reference, least: 1},
 	{name: ourName, limiter: ourName, echoes: true, least: 1},
 	{name: ourName + "-dropped", limiter: ourName, least: 2},
 	{name: ourName + "-peers", limiter: ourName + "-peers", least: 2, quota: 250},
 	{name: ourName + "-redis", limiter: ourName + "-redis", least: 2},
 	{name: redisRate, limiter: redisRate, least: 1},
+	{name: none + "-zipf", limiter: bare, least: 2, zipf: true},
+	{name: ourName + "-peers-zipf", limiter: ourName + "-peers", least: 2, zipf: true},
+	{name: redisRate + "-zipf", limiter: redisRate, least: 2, zipf: true},
 	{name: ourName + "-peers-bursts", limiter: ourName + "-peers", least: 2, quota: 150, bursts: true},
 	{name: redisRate + "-bursts", limiter: redisRate, least: 2, quota: 150, bursts: true},
 	{name: ourName + "-peers-waits", limiter: ourName + "-peers", least: 2, quota: 150, bursts: true, waits: true},
@@ -53,7 +58,21 @@ const (
 	pace         = 8 * time.Millisecond
 	dropperQuota = 100
 	dropperYear  = 365 * 24 * time.Hour
+	zipfQuota    = 60
 )
+
+// poses is the field by which many clients share a connection.
+const poses = "Client"
+
+// drawn returns clients in the order in which one connection sends their requests: with exponent 1.1, the busiest sends one of sixty.
+func drawn(seed uint64) []client {
+	all := make([]client, 1<<13)
+	law := rand.NewZipf(rand.New(rand.NewPCG(seed, 0)), 1.1, 10, 200_000)
+	for i := range all {
+		all[i].lines = []string{address(int(law.Uint64()))}
+	}
+	return all
+}
 
 // inFleets names the rows of all fleets of the given sizes.
 func inFleets(sizes ...int) (rows []string) {
@@ -69,40 +88,62 @@ func inFleets(sizes ...int) (rows []string) {
 
 func (k kind) of(size int) string { return k.name + " " + strconv.Itoa(size) }
 
-// measureFleet measures the fleets of each size in turn.
+// measureFleet measures the fleets of each size in turn. Fleets whose clients come by Zipf's law take turns among themselves: each asks so often
+// that its busiest clients reach their limits, as they would without turns.
 func measureFleet(ctx context.Context, s *settings, o *opening, all samples, long time.Duration) {
 	long /= time.Duration(len(fleetSizes))
 	for _, size := range fleetSizes {
-		var rows []row
-		for _, k := range fleets {
-			name := k.of(size)
-			if size < k.least || !s.wants(name) {
+		for _, zipf := range []bool{false, true} {
+			var rows []row
+			kinds := slices.DeleteFunc(slices.Clone(fleets), func(k kind) bool { return k.zipf != zipf || size < k.least })
+			if len(kinds) == 0 {
 				continue
 			}
-			fmt.Fprintf(s.progress, "fleet: %s\n", name)
-			if k.name != none {
-				all.add(name, "admitted", k.admits(ctx, size))
+			long := long * time.Duration(len(kinds)) / time.Duration(len(fleets))
+			for _, k := range kinds {
+				if name := k.of(size); s.wants(name) {
+					fmt.Fprintf(s.progress, "fleet: %s\n", name)
+					if k.limiter != bare {
+						all.add(name, "admitted", k.admits(ctx, size))
+					}
+					rows = append(rows, row{name, k.load(ctx, s, o, size, long/time.Duration(s.groups*leastRounds*len(kinds))).slice})
+				}
 			}
-			l := load{callers: connections, every: pace, long: max(50*time.Millisecond, long/time.Duration(s.groups*leastRounds*len(fleets)))}
-			if k.bursts {
-				l.callers, l.every, l.together = slow*connections, slow*pace, burst
+			s.play(ctx, fmt.Sprintf("fleet of %d", size), all, rows, long)
+			for _, r := range rows {
+				for g, used := range all[r.name]["all"] {
+					all.add(r.name, "above", used-all[kinds[0].of(size)]["all"][g])
+				}
 			}
-			each := map[bool]terms{true: {k.quota, time.Second, 1}, false: plenty(1)}[k.quota > 0]
-			clients, used := k.start(ctx, o, size, each, l.callers)
-			for _, a := range clients {
-				a.trial = s.part > 1 && k.limiter == ourName+"-peers"
-			}
-			l.used, l.ask = used, func(caller, _ int) error { return failing(func() { clients[caller].ask(1) }) }
-			rows = append(rows, row{name, l.slice})
+			check(o.close())
 		}
-		s.play(ctx, fmt.Sprintf("fleet of %d", size), all, rows, long)
-		for _, r := range rows {
-			for g, used := range all[r.name]["all"] {
-				all.add(r.name, "above", used-all[fleets[0].of(size)]["all"][g])
-			}
-		}
-		check(o.close())
 	}
+}
+
+// load starts a fleet, and returns the load that is measured.
+func (k kind) load(ctx context.Context, s *settings, o *opening, size int, long time.Duration) *load {
+	l := &load{callers: connections, every: pace, long: max(50*time.Millisecond, long)}
+	if k.bursts {
+		l.callers, l.every, l.together = slow*connections, slow*pace, burst
+	}
+	each := plenty(1)
+	switch {
+	case k.zipf:
+		each = terms{zipfQuota, time.Minute, 1}
+	case k.quota > 0:
+		each = terms{k.quota, time.Second, 1}
+	}
+	clients, used := k.start(ctx, o, size, each, l.callers)
+	for i, a := range clients {
+		if k.zipf {
+			a.field, a.clients, a.bears = poses, drawn(uint64(i)), []int{http.StatusTooManyRequests}
+		}
+		if s.part > 1 && k.limiter == ourName+"-peers" { // a trial, on a machine that may be too busy for peers to answer in time
+			a.bears = append(a.bears, http.StatusServiceUnavailable)
+		}
+	}
+	l.used, l.ask = used, func(caller, _ int) error { return failing(func() { clients[caller].ask(1) }) }
+	return l
 }
 
 // admits returns the number of requests of one client that a fleet admits within a window. The client asks all processes in
@@ -225,7 +266,11 @@ func serveAsTold(in io.Reader, out io.Writer) (told bool, err error) {
 	check(json.Unmarshal([]byte(text), &i))
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))
 	h := limiters[i.Limiter](&opening{redis: i.Redis, members: i.Members}, terms{i.Quota, i.Window, 1})
-	go func() { check(http.Serve(listener, h)) }()
+	s := http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // real servers have timers
+		r.RemoteAddr = cmp.Or(r.Header.Get(poses), r.RemoteAddr)
+		h.ServeHTTP(w, r)
+	})}
+	go func() { check(s.Serve(listener)) }()
 	answer := listener.Addr().String()
 	for asked := bufio.NewScanner(in); asked.Scan(); answer = "" {
 		fmt.Fprintln(out, cmp.Or(answer, strconv.Itoa(int(processorTime()))))

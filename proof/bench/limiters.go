@@ -29,7 +29,7 @@ import (
 
 // limiters all do the same work for the same terms: they count the requests of each address.
 var limiters = map[string]builder{
-	"bare":             func(*opening, terms) http.Handler { return served() },
+	bare:               func(*opening, terms) http.Handler { return served() },
 	ourName:            ours(),
 	lowest:             newFloor,
 	ourName + "-peers": newPeers,

@@ -75,7 +75,8 @@ const (
 	lowest    = "floor"
 	ourName   = "tallystick"
 	redisRate = "redis_rate"
-	none      = "none" // the handler alone, in a fleet
+	bare      = "bare" // the handler alone
+	none      = "none" // bare, in a fleet
 )
 
 // Terms are the same for all limiters of a row.

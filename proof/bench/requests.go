@@ -108,7 +108,7 @@ var requests = func() []request {
 			request{name + asMany, "50,000 clients in turn", asMany, b, post, "", nil, nil},
 		)
 	}
-	return append(all, request{"bare", "no limiter: the handler and the harness", asAllowed, by(limiters["bare"]), post, "", nil, nil})
+	return append(all, request{bare, "no limiter: the handler and the harness", asAllowed, by(limiters[bare]), post, "", nil, nil})
 }()
 
 func names() (all []string) {

@@ -23,7 +23,7 @@ var ceilings = []struct {
 	cure          string
 }{
 	{
-		"lines of proof/ without tests", 12_670, 10_500, linesOfTheProof,
+		"lines of proof/ without tests", 12_717, 10_500, linesOfTheProof,
 		"a bound or a threat is a row of what exists; a new type in the proof needs a reason in the commit",
 	},
 	{
