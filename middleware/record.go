@@ -229,10 +229,10 @@ type decisionContext struct {
 	request          http.Request  // that handlers are given
 }
 
-// newContext returns the context of a decision about a request. Inside of another middleware's it has
+// newContext returns the context of a decision about a request. Inside of the outermost middleware's it has
 // room for what all of them say.
 func newContext(asking context.Context, outer *decisionContext) (*decisionContext, *reply.Lists) {
-	if outer == nil {
+	if outer == nil || outer.reply.Fields.Inside() {
 		return &decisionContext{Context: asking}, nil
 	}
 	var inner struct {
@@ -311,10 +311,10 @@ func (dc *decisionContext) leave() {
 
 // Value implements [context.Context].
 func (dc *decisionContext) Value(key any) any {
-	switch key {
-	case decisionKey{}:
+	switch key.(type) {
+	case decisionKey:
 		return dc
-	case page.GivenKey{}:
+	case page.GivenKey:
 		if x := dc.decision.extras; x != nil && x.given != nil {
 			return x.given
 		}

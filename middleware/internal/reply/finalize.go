@@ -18,7 +18,7 @@ func (f *Fields) SetAhead(h http.Header) {
 	case len(h) == 0 || f.Lines[Cache] == "":
 	case f.outer != nil && f.outer.stands(h): // as nearly always: nothing else is there for caches to hear, nor beside our tokens
 		delete(h, expiresField)
-		f.set(h, len(f.outer.list(Token, true)) == 0)
+		f.set(h, len(f.outer.lines(Token, true)) == 0)
 		return
 	default:
 		_, own = publiclyCacheable(time.UnixMicro(f.Now), h)

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -387,6 +388,23 @@ func TestStacksAreFinalizedOnce(t *testing.T) {
 		}
 	}
 	require.Greater(t, looked, 8_000)
+}
+
+// A handler between two middlewares may serve the parts of a batch by the inner one, all at once.
+func TestPartsOfABatchAddNoLinesToEachOther(t *testing.T) {
+	var stack [6]Fields
+	var parts sync.WaitGroup
+	for i := range stack {
+		stack[i].Lines[Token] = fmt.Sprint(i)
+	}
+	stack[1].Within(&stack[0], new(Lists))
+	for i := range stack[2:] {
+		parts.Go(func() { stack[2+i].Within(&stack[1], nil) })
+	}
+	parts.Wait()
+	for i := range stack[2:] {
+		require.Equal(t, []string{"0", "1", fmt.Sprint(2 + i)}, stack[2+i].lines(Token, true))
+	}
 }
 
 // pointer returns v, or nothing.

@@ -2,27 +2,37 @@
 
 package reply
 
-// The response of stacked middlewares carries a line of each policy. The lines are joined once,
-// when a request comes to the next middleware, so one more policy costs one more policy.
+// The response of stacked middlewares carries a line of each policy. The lines of all of them lie in one place, so one more
+// policy costs one more policy.
 
-// Within makes f the fields of a middleware inside outer's. All values of f must be set.
-// Where they fit, buf keeps the lists of the stack; it is empty, or nil.
+// Within makes f the fields of a middleware inside outer's. All values of f must be set. Where outer is the outermost buf keeps
+// the lists of the stack; it is empty, or nil.
 func (f *Fields) Within(outer *Fields, buf *Lists) {
-	f.outer, f.lists = outer, buf
-	_, kept := outer.extent()
-	for i := 0; i < listed && f.lists != nil; i++ {
-		n := copy(buf[i][:], outer.list(i, kept))
-		switch {
-		case n == usual: // no line more fits
-			f.lists = nil
-			continue
-		case f.Values.Lines[i] != "":
-			buf[i][n] = f.Values.Lines[i]
-			n++
-		}
-		f.counts |= uint16(n) << (4 * i)
+	first := outer.inner.CompareAndSwap(nil, outer) // any other would add its lines in the same places
+	f.outer = outer
+	switch {
+	case outer.outer == nil:
+		f.lists = buf
+		f.list(&outer.Values)
+	case first:
+		f.lists, f.counts = outer.lists, outer.counts
 	}
+	f.list(&f.Values)
 	outer.inner.Store(f)
+}
+
+// list adds the lines of v to the lists, if they fit.
+func (f *Fields) list(v *Values) {
+	for i := 0; i < listed && f.lists != nil; i++ {
+		switch n := f.counts >> (4 * i) & 15; {
+		case v.Lines[i] == "":
+		case n == usual:
+			f.lists = nil
+		default:
+			f.lists[i][n] = v.Lines[i]
+			f.counts += 1 << (4 * i)
+		}
+	}
 }
 
 // Inside reports whether f's middleware is inside another one.
@@ -31,7 +41,7 @@ func (f *Fields) Inside() bool { return f.outer != nil }
 // last returns the fields of the innermost middleware of f's stack. Seen from an outer one, that
 // is the last that ran: a handler in between may serve several requests by it.
 func (f *Fields) last() *Fields {
-	for g := f.inner.Load(); g != nil; g = f.inner.Load() {
+	for g := f.inner.Load(); g != nil && g != f; g = f.inner.Load() {
 		f = g
 	}
 	return f
@@ -41,11 +51,15 @@ func (f *Fields) last() *Fields {
 // outermost first; of the rest, the innermost value stands. Nothing can be appended in place: a handler's Add must not reach the
 // next value.
 func (f *Fields) lines(i int, kept bool) (lines []string) {
-	if f.outer == nil {
+	switch {
+	case f.outer == nil:
 		return f.Current().line(i)
-	}
-	if i < listed {
-		return f.list(i, kept)
+	case i < listed && kept && f.lists != nil:
+		n := f.counts >> (4 * i) & 15
+		return f.lists[i][:n:n]
+	case i < listed:
+		list := f.outer.lines(i, kept)
+		return append(list[:len(list):len(list)], f.Current().line(i)...)
 	}
 	for g := f; g != nil && lines == nil; g = g.outer {
 		lines = g.Current().line(i)
@@ -69,17 +83,4 @@ func (f *Fields) extent() (n int, kept bool) {
 		}
 	}
 	return n, kept
-}
-
-// list returns the lines of a list, by what is kept of it if that holds.
-func (f *Fields) list(i int, kept bool) []string {
-	if f.outer == nil {
-		return f.Current().line(i)
-	}
-	if kept && f.lists != nil {
-		n := f.counts >> (4 * i) & 15
-		return f.lists[i][:n:n]
-	}
-	list := f.outer.list(i, kept)
-	return append(list[:len(list):len(list)], f.Current().line(i)...)
 }

@@ -123,8 +123,8 @@ type Fields struct {
 	// atomic, because http.TimeoutHandler may run the inner one on a goroutine
 	// of its own and leave it behind.
 	outer *Fields
-	inner atomic.Pointer[Fields]
-	lists *Lists // of all middlewares from the outermost to this; nil: alone, or they do not fit
+	inner atomic.Pointer[Fields] // itself while another one makes itself known
+	lists *Lists                 // of all middlewares from the outermost to this, and further inwards; nil: alone, or they do not fit
 }
 
 // Current returns the values that hold.
