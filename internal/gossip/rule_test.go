@@ -368,7 +368,7 @@ func TestRuleOfBuckets(t *testing.T) {
 func TestProofsAreSpentOnce(t *testing.T) {
 	seeds := 4
 	if kit.Whole() {
-		seeds = 8
+		seeds = 40
 	}
 	for fi, fate := range fates {
 		spentOnce, busy := 0, 0

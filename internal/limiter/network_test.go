@@ -3,11 +3,14 @@
 package limiter_test
 
 import (
+	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/proof/kit"
 )
 
 // A refusal by any level charges no level.
@@ -59,6 +62,37 @@ func TestNetworksAllOrNothing(t *testing.T) {
 	require.PanicsWithValue(t, tooMany, func() { m.Take(midnight, p, many, 1) })
 	require.PanicsWithValue(t, tooMany, func() { m.Record(midnight, p, many, 1) })
 	require.PanicsWithValue(t, tooMany, func() { m.Restore(midnight, midnight, p, many, 1) })
+}
+
+// Requests take the locks of a tally and its networks in one order, so no two
+// wait for each other; and what they admit together is what the networks allow.
+func TestNetworksInParallel(t *testing.T) {
+	const networks, workers, each = 12, 16, 400
+	p := compile(t, limiter.Limit{Quota: 50, Window: minute})
+	m := limiter.NewMemory(4096, 1)
+	wide := p.Scale(2)
+	var admitted [networks]atomic.Int64
+	kit.Together(workers, func(worker int) {
+		r := rand.New(rand.NewPCG(uint64(worker), 1))
+		key := func(kind byte, n int) limiter.Key { return m.Key([]byte{kind, byte(n)}) }
+		for range each {
+			a, b := r.IntN(networks), r.IntN(networks)
+			f := limiter.Candidate{Key: key('f', r.IntN(64)), Networks: []limiter.Network{{Key: key('n', a), Policy: wide}}}
+			if a != b {
+				f.Networks = append(f.Networks, limiter.Network{Key: key('n', b), Policy: wide})
+			}
+			if _, v := m.Take(midnight, p, &f, 1); v.Admitted {
+				for _, n := range []int{a, b}[:len(f.Networks)] {
+					admitted[n].Add(1)
+				}
+			}
+		}
+	})
+	for n := range admitted {
+		got := admitted[n].Load()
+		require.LessOrEqual(t, got, int64(100), "network %d", n)
+		require.Equal(t, 100-got, take(m, wide, midnight, m.Key([]byte{'n', byte(n)}), 0).Limits[0].Remaining, "network %d", n)
+	}
 }
 
 // insideOf returns a tally in a network that has a policy.
