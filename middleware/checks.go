@@ -111,14 +111,14 @@ var diagnostics = [numFindings]struct{ code, message, remedy string }{
 	everybodyOne: {"everybody-one", "all requests come from one private address, though from many programs: they share one quota",
 		"have the proxy name its clients, and " + trustProxy},
 
-	cookieDropped:  {"cookie-dropped", "a page on plain HTTP: browsers drop the cookie, which is Secure", "serve the site on TLS, or, while you develop, set Config.Advanced.InsecureCookie"},
+	cookieDropped:  {"cookie-dropped", "a page on plain HTTP: browsers drop the cookie, which is Secure", "serve the site on TLS, or, while you develop, set Config.Advanced.InsecureCookie, without EmbeddedCookie"},
 	cookieInsecure: {"cookie-insecure", "the cookie is sent without Secure and without __Host-, and the site is on TLS", "do not set Config.Advanced.InsecureCookie"},
 	fieldsLost: {"fields-lost", "a field of the response was taken away or replaced outside of the limiter",
 		"let it pass; to send fewer fields, set Config.Quiet or Config.Fields"},
 	writerBypassed: {"writer-bypassed", "the handler has not written to its ResponseWriter: fields and token may be missing",
 		"have the adapter send Header, Write and WriteHeader to that one"},
 
-	policyMadeTwice: {"policy-made-twice", "another Middleware of this policy is in use here: without an exact counter a client gets the limit of both",
+	policyMadeTwice: {"policy-made-twice", "another Middleware of this policy is in use here: without an exact counter each counts for itself, and a client gets the limit of both",
 		"make one, and wrap all handlers by it; or give the other one another Config.Policy"},
 	policyTwice:        {"policy-twice", "a request has passed this policy twice, and is charged twice", "mount it once, or give the other one another Config.Policy"},
 	endpointsUnmounted: {"endpoints-unmounted", "a challenge names the URLs below Challenge.Path: Endpoints was never called, and Handler was not asked for them", "mount Middleware.Endpoints there"},
@@ -139,10 +139,10 @@ var diagnostics = [numFindings]struct{ code, message, remedy string }{
 	clockDiffers:  {"clock-differs", "an instance has signed what begins later than now: this clock is behind, or the other one is ahead", "have all instances keep their clocks by NTP"},
 
 	clockJumped: {"clock-jumped", "the clock has stepped back: it was wrong before, or is now", "have it slewed, not stepped"},
-	memoryFull:  {"memory-full", "memory saturated: newcomers begin with the smallest counts of others, and may be refused early", moreClients},
+	memoryFull:  {"memory-full", "memory saturated: clients that it does not know begin with the smallest counts of others, and may be refused early", moreClients},
 	salesFull:   {"sales-full", "memory saturated: it has no room for what work buys, and nothing more is sold", moreClients},
-	priceHigh: {"price-high", "newcomers of one address or network are asked for over 16777216 hashes, half a minute of a phone",
-		"if they are welcome, such as a school, raise Challenge.Crowd; if not, leave it"},
+	priceHigh: {"price-high", "newcomers of one address or network are asked for over 16777216 hashes, half a minute of a phone: many have bought there, or one has bought much",
+		"if they are welcome, such as a school, raise Challenge.Crowd; if not, leave it: the price is what holds a buyer"},
 	challengeFailed: {"challenge-failed", "cannot issue a challenge", "set the clock of this machine, or mend its random numbers"},
 	counterFailed:   {"counter-failed", "exact counter failed a request", "one alone needs nothing; if more come, mend what error names; if calls are late, raise Exact.Deadline"},
 	counterSilent:   {"counter-down", "exact counter does not answer; ", "mend the counter"}, // and what comes of it

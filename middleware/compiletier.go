@@ -73,9 +73,9 @@ func (e *engine) passOf(t *tier) *tier {
 // chargeLate has the limits at some indexes count by outcome.
 func (t *tier) chargeLate(indexes []int) {
 	isLate := func(i int) bool { return slices.Contains(indexes, i) }
-	for n, i := range indexes {
+	for _, i := range indexes {
 		t.lateLimits |= 1 << i
-		t.lateIDs[n] = t.policy.ID(i)
+		t.lateIDs += uint64(t.policy.ID(i))
 	}
 	atDoor := func(i int) bool { return !isLate(i) }
 	t.late, t.policy = t.policy.Charging(isLate), t.policy.Charging(atDoor)

@@ -27,7 +27,7 @@ type outcomes struct {
 	mu          sync.Mutex
 	held        map[limiter.Key]int64 // of tallies and networks
 	first, last *heldCharge           // those that hold, by age
-	late        lateIDs               // the limits that count by outcome now
+	late        uint64                // tier.lateIDs of the limits that count by outcome now; 0: none does
 }
 
 // A heldCharge is the part of a request's charge that depends on its outcome.
@@ -75,7 +75,7 @@ func (o *outcomes) lock(now time.Time) (release func()) {
 // decided by the old configuration are charged at once: what they hold would take room in the new limits, which count them
 // already. Where no limit counts by outcome, every request counts without this lock: a charge that is due in a window that is
 // over would move its counts there.
-func (o *outcomes) countBy(now time.Time, late lateIDs) {
+func (o *outcomes) countBy(now time.Time, late uint64) {
 	defer o.lock(now)()
 	if o.late == late {
 		return

@@ -507,6 +507,24 @@ func TestOutcomeOfARequestThatIsDecidedWhenItHasGone(t *testing.T) {
 	require.Zero(t, admitted(h, 10))
 }
 
+// The limits that count by outcome are the same in another order: what a request holds is given back.
+func TestOutcomeOfTheSameLimitsInAnotherOrder(t *testing.T) {
+	cfg := login(new(clock))
+	cfg.Limits = []middleware.Limit{{Name: "a", Quota: 1, Window: time.Minute}, {Name: "b", Quota: 1, Window: time.Hour}, {Name: "all", Quota: 9, Window: time.Minute}}
+	cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"a", "b"}, Free: []int{http.StatusOK}}
+	named, limits := cfg, cfg
+	named.ByOutcome = &middleware.ByOutcome{Limits: []string{"b", "a"}, Free: []int{http.StatusOK}}
+	limits.Limits = []middleware.Limit{cfg.Limits[2], cfg.Limits[1], cfg.Limits[0]}
+	for name, other := range map[string]middleware.Config{"in ByOutcome": named, "in Limits": limits} {
+		m := newLimiter(t, cfg)
+		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			require.NoError(t, m.Reconfigure(other))
+			w.WriteHeader(http.StatusOK)
+		}))
+		require.Equal(t, 2, admitted(h, 2), name)
+	}
+}
+
 // What is held is charged where other limits count by outcome from now on. In one that has counted it already it would
 // count twice, and in one that now counts at once it would have no room.
 func TestOutcomeWhereOtherLimitsCountByIt(t *testing.T) {

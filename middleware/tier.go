@@ -8,7 +8,6 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A tier is one set of limits, with all that follows from them.
@@ -24,8 +23,8 @@ type tier struct {
 
 	// The limits that count by outcome, where there are any: all others are charged by those above.
 	late, late56, late48 *limiter.Policy
-	lateLimits           uint8 // a bit for each
-	lateIDs              lateIDs
+	lateLimits           uint8  // a bit for each
+	lateIDs              uint64 // of these limits: the sum of their IDs, which are hashes: the same limits in another order have the same
 
 	// On an exact route alone.
 	exact     *exact.Policy
@@ -33,9 +32,6 @@ type tier struct {
 	quotaHash guardedcall.Key
 	leases    *exact.Policy // of slots, where there is a Concurrency
 }
-
-// lateIDs are the IDs of the limits that count by outcome. The zero value: none does.
-type lateIDs [storeless.MaxLimits]uint32
 
 // A customer is an identity that may have limits of its own, as a key.
 type customer struct {
